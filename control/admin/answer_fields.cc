@@ -132,19 +132,52 @@ Json number_or_null(verbs::Qpn qpn) {
   return qpn.value() == 0 ? Json() : Json(qpn.value());
 }
 
+// Facts of a queue pair that a connection's row tells as well. Some have another name there: names that went out stay.
+const verbs::QueuePairInfo& info_of(const ConnectionStatus& row) {
+  return row.qp;
+}
+const verbs::QueuePairInfo& info_of(const QueuePairStatus& row) {
+  return row.info;
+}
+template <typename Row>
+constexpr AnswerField<Row> kWire = {"wire", "RoCE, iWARP or verbs", [](const Row& r) { return Json(info_of(r).wire); }};
+template <typename Row>
+constexpr AnswerField<Row> kLocalQpn = {"local_qpn", "our queue pair number; null = iWARP has none",
+                                        [](const Row& r) { return number_or_null(info_of(r).local_qpn); }};
+template <typename Row>
+constexpr AnswerField<Row> kRemoteQpn = {"remote_qpn", "the client's queue pair number; null = iWARP has none",
+                                         [](const Row& r) { return number_or_null(info_of(r).remote_qpn); }};
+template <typename Row>
+constexpr AnswerField<Row> payload_in(const char* name) {
+  return {name, "payload bytes received", [](const Row& r) { return Json(info_of(r).traffic.payload_bytes_in); }};
+}
+template <typename Row>
+constexpr AnswerField<Row> payload_out(const char* name) {
+  return {name, "payload bytes sent", [](const Row& r) { return Json(info_of(r).traffic.payload_bytes_out); }};
+}
+template <typename Row>
+constexpr AnswerField<Row> kRetransmits = {"retransmits", "packets, of iWARP TCP segments, sent again",
+                                           [](const Row& r) { return Json(info_of(r).traffic.retransmits); }};
+template <typename Row>
+constexpr AnswerField<Row> kRoundTrip = {"round_trip_seconds", "smoothed round trip on the wire; 0 = not measured yet",
+                                         [](const Row& r) { return Json(info_of(r).traffic.round_trip.to_seconds()); }};
+template <typename Row>
+constexpr AnswerField<Row> why_failed(const char* name) {
+  return {name, "why the queue pair is in ERROR; empty = it is not",
+          [](const Row& r) { return Json(to_text(info_of(r).error)); }};
+}
+
 constexpr std::array<AnswerField<ConnectionStatus>, 28> kConnectionStatus = {{
     {"id", "number of the connection, unique over the life of the process", [](const ConnectionStatus& r) { return Json(r.id); }},
     {"listener", "name of the listener", [](const ConnectionStatus& r) { return Json(r.listener); }},
-    {"wire", "RoCE, iWARP or verbs", [](const ConnectionStatus& r) { return Json(r.qp.wire); }},
+    kWire<ConnectionStatus>,
     {"peer_address", "address of the client", [](const ConnectionStatus& r) { return Json(r.peer_address); }},
     {"peer_port", "port that the client chose: of the RDMA IP CM header, or of TCP",
      [](const ConnectionStatus& r) { return Json(r.peer_port); }},
     {"section", "[[client]] section whose budget it counts in; empty = none",
      [](const ConnectionStatus& r) { return Json(r.section); }},
-    {"local_qpn", "our queue pair; null = iWARP has no numbers",
-     [](const ConnectionStatus& r) { return number_or_null(r.qp.local_qpn); }},
-    {"remote_qpn", "the client's queue pair; null = iWARP has no numbers",
-     [](const ConnectionStatus& r) { return number_or_null(r.qp.remote_qpn); }},
+    kLocalQpn<ConnectionStatus>,
+    kRemoteQpn<ConnectionStatus>,
     {"state", "opening-backend, accepting or established", [](const ConnectionStatus& r) { return Json(r.state); }},
     {"lcore", "CPU of its poll core", [](const ConnectionStatus& r) { return Json(r.lcore); }},
     {"path_mtu", "agreed path MTU of RoCE, bytes; else null",
@@ -162,13 +195,11 @@ constexpr std::array<AnswerField<ConnectionStatus>, 28> kConnectionStatus = {{
      [](const ConnectionStatus& r) { return Json(r.reverse_credits_granted); }},
     {"reverse_calls_in_flight", "calls of the backend that the client has not answered",
      [](const ConnectionStatus& r) { return Json(r.reverse_calls_in_flight); }},
-    {"bytes_in", "payload bytes received", [](const ConnectionStatus& r) { return Json(r.qp.traffic.payload_bytes_in); }},
-    {"bytes_out", "payload bytes sent", [](const ConnectionStatus& r) { return Json(r.qp.traffic.payload_bytes_out); }},
+    payload_in<ConnectionStatus>("bytes_in"),
+    payload_out<ConnectionStatus>("bytes_out"),
     {"rpcs", "calls answered", [](const ConnectionStatus& r) { return Json(r.rpcs); }},
-    {"retransmits", "packets, of iWARP TCP segments, sent again",
-     [](const ConnectionStatus& r) { return Json(r.qp.traffic.retransmits); }},
-    {"round_trip_seconds", "on the wire, smoothed; 0 = not measured yet",
-     [](const ConnectionStatus& r) { return Json(r.qp.traffic.round_trip.to_seconds()); }},
+    kRetransmits<ConnectionStatus>,
+    kRoundTrip<ConnectionStatus>,
     {"selective_recovery", "only lost packets are sent again, as agreed with the peer; null = TCP decides",
      [](const ConnectionStatus& r) { return json_of(r.qp.value("selective_recovery")); }},
     {"cnps_received", "congestion notifications received; null = RoCE only",
@@ -176,29 +207,23 @@ constexpr std::array<AnswerField<ConnectionStatus>, 28> kConnectionStatus = {{
     {"rate_bytes_per_second", "limit of the sending rate because of congestion; 0 = none, null = RoCE only",
      [](const ConnectionStatus& r) { return json_of(r.qp.value("rate_bytes_per_second")); }},
     {"age_seconds", "time since the connection request", [](const ConnectionStatus& r) { return Json(r.age.to_seconds()); }},
-    {"last_error", "why the queue pair failed; empty = it has not",
-     [](const ConnectionStatus& r) { return Json(to_text(r.qp.error)); }},
+    why_failed<ConnectionStatus>("last_error"),
 }};
 
 // What every transport has; its own fields follow (verbs::QueuePairField).
 constexpr std::array<AnswerField<QueuePairStatus>, 12> kQueuePairStatus = {{
-    {"wire", "RoCE, iWARP or verbs", [](const QueuePairStatus& r) { return Json(r.info.wire); }},
-    {"local_qpn", "our queue pair number; null = iWARP has none",
-     [](const QueuePairStatus& r) { return number_or_null(r.info.local_qpn); }},
-    {"remote_qpn", "the client's queue pair number; null = iWARP has none",
-     [](const QueuePairStatus& r) { return number_or_null(r.info.remote_qpn); }},
+    kWire<QueuePairStatus>,
+    kLocalQpn<QueuePairStatus>,
+    kRemoteQpn<QueuePairStatus>,
     {"connection", "id of the connection that it belongs to", [](const QueuePairStatus& r) { return Json(r.connection); }},
     {"listener", "name of the listener", [](const QueuePairStatus& r) { return Json(r.listener); }},
     {"peer_address", "address of the client", [](const QueuePairStatus& r) { return Json(r.peer_address); }},
     {"lcore", "CPU of its poll core", [](const QueuePairStatus& r) { return Json(r.lcore); }},
-    {"error", "why it is in ERROR; empty = it is not", [](const QueuePairStatus& r) { return Json(to_text(r.info.error)); }},
-    {"payload_bytes_in", "payload bytes received",
-     [](const QueuePairStatus& r) { return Json(r.info.traffic.payload_bytes_in); }},
-    {"payload_bytes_out", "payload bytes sent", [](const QueuePairStatus& r) { return Json(r.info.traffic.payload_bytes_out); }},
-    {"retransmits", "packets, of iWARP TCP segments, sent again",
-     [](const QueuePairStatus& r) { return Json(r.info.traffic.retransmits); }},
-    {"round_trip_seconds", "smoothed round trip; 0 = not measured yet",
-     [](const QueuePairStatus& r) { return Json(r.info.traffic.round_trip.to_seconds()); }},
+    why_failed<QueuePairStatus>("error"),
+    payload_in<QueuePairStatus>("payload_bytes_in"),
+    payload_out<QueuePairStatus>("payload_bytes_out"),
+    kRetransmits<QueuePairStatus>,
+    kRoundTrip<QueuePairStatus>,
 }};
 
 constexpr std::array<AnswerField<CoreStatus>, 8> kCoreStatus = {{
