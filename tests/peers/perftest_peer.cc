@@ -17,11 +17,12 @@ constexpr uint32_t kControlReceives = 4;
 constexpr uint8_t kReadsMax = 16;
 
 // The least that the other side needs.
-constexpr verbs::RemoteAccess access_of(PerftestOperation operation) {
-  return is_send(operation)    ? verbs::RemoteAccess::kNone
-         : is_write(operation) ? verbs::RemoteAccess::kWrite
-         : is_read(operation)  ? verbs::RemoteAccess::kRead
-                               : verbs::RemoteAccess::kAtomic;
+verbs::RemoteAccess access_of(const PerftestOptions& options) {
+  const PerftestOperation operation = options.operation;
+  return options.uses_credits() || is_write(operation) ? verbs::RemoteAccess::kWrite
+         : is_send(operation)                          ? verbs::RemoteAccess::kNone
+         : is_read(operation)                          ? verbs::RemoteAccess::kRead
+                                                       : verbs::RemoteAccess::kAtomic;
 }
 
 constexpr size_t bytes_of(Kind kind) {
@@ -60,7 +61,7 @@ PerftestPeer::PerftestPeer(const PerftestOptions& options, uint32_t path_mtu_byt
   if (!source_.fill(large, options_.bytes_max())) {
     fail("not enough buffers for one message");
   }
-  if (!is_send(options_.operation)) {
+  if (!is_send(options_.operation) || options_.uses_credits()) {
     make_memory();
   }
 }
@@ -70,14 +71,15 @@ PerftestPeer::~PerftestPeer() {
 }
 
 void PerftestPeer::make_memory() {
-  const uint64_t bytes = std::max<uint64_t>(options_.bytes_max(), kPerftestCycleBytes);
+  const uint64_t bytes =
+      options_.uses_credits() ? kPerftestCreditBytes : std::max<uint64_t>(options_.bytes_max(), kPerftestCycleBytes);
   regions_.resize(options_.qps);
   for (uint32_t qp = 0; qp < options_.qps; ++qp) {
     regions_[qp].resize(bytes);
     if (is_read(options_.operation)) {
       fill_pattern(regions_[qp], 0);
     }
-    const auto key = memory_.register_region(domain_, regions_[qp], access_of(options_.operation));
+    const auto key = memory_.register_region(domain_, regions_[qp], access_of(options_));
     if (!key.ok()) {
       fail("no memory region left");
       return;
@@ -93,7 +95,7 @@ QpProfile PerftestPeer::profile(uint32_t index) const {
     const bool reads = is_read(options_.operation) || is_atomic(options_.operation);
     profile.receive_bytes_max = is_send(options_.operation) ? static_cast<uint32_t>(options_.bytes_max()) : 0;
     profile.send_queue_depth = options_.depth;
-    profile.remote_access = access_of(options_.operation);
+    profile.remote_access = access_of(options_);
     profile.responder_resources = reads ? kReadsMax : 0;
     profile.initiator_depth = reads ? kReadsMax : 0;
   }

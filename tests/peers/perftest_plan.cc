@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "tests/peers/perftest_wire.h"
-
 namespace cw::peers {
 namespace {
 

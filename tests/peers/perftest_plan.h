@@ -1,10 +1,13 @@
 // The order of things in each of perftest's tests, as one list of steps that both sides go through in step with each other.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string_view>
 #include <vector>
+
+#include "tests/peers/perftest_wire.h"
 
 namespace cw::peers {
 
@@ -59,12 +62,17 @@ struct PerftestOptions {
   uint64_t iterations = 1000;          // per queue pair and size; the same on both sides
   uint32_t qps = 1;
   uint32_t depth = 128;  // operations in flight per queue pair
+  // send_bw over iWARP: whoever sends gets credits for receives, by the other side's WRITEs into its memory.
+  bool credits = false;
   // Both sides are ours: payload is the pattern, and is compared where it arrives.
   bool verify = false;
   // The sum of what fetch-and-add did to our memory is compared (server of the atomic tests).
   bool verify_sum = true;
 
   [[nodiscard]] uint64_t bytes_max() const;
+  // Receives that are posted at a time.
+  [[nodiscard]] uint64_t receive_depth() const { return std::clamp<uint64_t>(iterations, 2, kPerftestReceiveDepth); }
+  [[nodiscard]] bool uses_credits() const { return credits && operation == PerftestOperation::kSendBw; }
 };
 
 // perftest's -a: powers of two from 2 to 8 MiB. Atomics have one size.

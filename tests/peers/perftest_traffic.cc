@@ -1,12 +1,15 @@
 #include "tests/peers/perftest_traffic.h"
 
 #include <algorithm>
+#include <array>
+#include <cstring>
 #include <utility>
+
+#include "tests/peers/perftest_wire.h"
 
 namespace cw::peers {
 namespace {
 
-constexpr uint64_t kReceivesAhead = 512;                // posted at a time, as perftest does
 constexpr uint64_t kAtomicWords = 16;                   // gone round by our own atomics, within perftest's cycle buffer
 constexpr uint64_t kBytesInFlightMax = 32 * (1 << 20);  // shared payload takes a view per buffer
 
@@ -22,7 +25,8 @@ class Requester final : public PerftestTraffic {
     bool complete = true;
     for (PerftestLane& lane : lanes_) {
       collect(lane);
-      while (failure().empty() && lane.posted < options_.iterations && lane.posted - lane.completed < depth_) {
+      while (failure().empty() && lane.posted < options_.iterations && lane.posted - lane.completed < depth_ &&
+             has_credit(lane)) {
         if (!post(lane)) {
           break;
         }
@@ -61,6 +65,16 @@ class Requester final : public PerftestTraffic {
     if (options_.verify && done.original != lane.completed / kAtomicWords) {
       fail("fetch-and-add number " + std::to_string(lane.completed) + " found " + std::to_string(done.original));
     }
+  }
+
+  // The other side's receives are as many as it has said, and those that it began with.
+  [[nodiscard]] bool has_credit(const PerftestLane& lane) const {
+    if (!options_.uses_credits()) {
+      return true;
+    }
+    uint32_t taken = 0;
+    std::memcpy(&taken, lane.memory.data(), sizeof taken);
+    return static_cast<uint32_t>(lane.posted) + 1 - taken < options_.receive_depth();
   }
 
   [[nodiscard]] bool post(PerftestLane& lane) {
@@ -112,7 +126,7 @@ class Receiver {
 
   // Receives for the whole run are posted in the course of it, and no more: the next size has its own.
   void post(PerftestLane& lane) const {
-    const uint64_t goal = std::min(options_.iterations, lane.received + kReceivesAhead);
+    const uint64_t goal = std::min(options_.iterations, lane.received + options_.receive_depth());
     if (goal > lane.receives_posted) {
       lane.qp->post_receives(static_cast<uint32_t>(goal - lane.receives_posted));
       lane.receives_posted = goal;
@@ -135,8 +149,8 @@ class Receiver {
 
 class SendSink final : public PerftestTraffic {
  public:
-  SendSink(const PerftestOptions& options, uint64_t bytes, std::span<PerftestLane> lanes)
-      : options_(options), lanes_(lanes), receiver_(options, bytes) {}
+  SendSink(const PerftestOptions& options, uint64_t bytes, std::span<PerftestLane> lanes, BufferPool& pool)
+      : options_(options), lanes_(lanes), receiver_(options, bytes), pool_(pool) {}
   void prepare() override {
     for (PerftestLane& lane : lanes_) {
       receiver_.post(lane);
@@ -147,19 +161,45 @@ class SendSink final : public PerftestTraffic {
     for (PerftestLane& lane : lanes_) {
       verbs::Completion done;
       while (failure().empty() && lane.qp->poll_completion(done)) {
-        if (is_good(done)) {
+        if (!is_good(done)) {
+          return false;
+        }
+        if (done.opcode == verbs::WcOpcode::kReceive) {
           fail(receiver_.take(lane, done));
+          lane.credit_due = lane.credit_due || is_credit_due(lane);
+        } else {
+          ++lane.completed;
         }
       }
-      complete = complete && lane.received == options_.iterations;
+      if (failure().empty() && lane.credit_due && grant(lane)) {
+        lane.credit_due = false;
+        ++lane.posted;
+      }
+      complete = complete && lane.received == options_.iterations && !lane.credit_due && lane.completed == lane.posted;
     }
     return complete;
   }
 
  private:
+  // As perftest counts it: in each round of its receives after every third part of them.
+  [[nodiscard]] bool is_credit_due(const PerftestLane& lane) const {
+    const uint64_t depth = options_.receive_depth();
+    return options_.uses_credits() && lane.received % depth % std::max<uint64_t>(1, depth / 3) == 0;
+  }
+  [[nodiscard]] bool grant(PerftestLane& lane) {
+    const auto taken = static_cast<uint32_t>(lane.received);
+    std::array<uint8_t, kPerftestCreditBytes> raw{};
+    std::memcpy(raw.data(), &taken, raw.size());
+    verbs::WriteRequest request;
+    request.rkey = lane.remote_key;
+    request.remote_address = lane.remote_address;
+    return request.payload.append_copy(pool_, raw) && was_taken(lane.qp->post_write(std::move(request)));
+  }
+
   const PerftestOptions& options_;
   std::span<PerftestLane> lanes_;
   Receiver receiver_;
+  BufferPool& pool_;
 };
 
 // Latency tests, one queue pair: each side sends its n-th message when it has seen the other's (n-th, or n-1st for who begins).
@@ -277,6 +317,10 @@ std::unique_ptr<PerftestTraffic> make_perftest_traffic(const PerftestOptions& op
                                                        BufferPool& pool) {
   for (PerftestLane& lane : lanes) {
     lane.posted = lane.completed = lane.received = lane.receives_posted = 0;
+    lane.credit_due = false;
+    if (options.uses_credits()) {
+      std::ranges::fill(lane.memory, uint8_t{0});
+    }
   }
   switch (options.operation) {
     case PerftestOperation::kSendLat:
@@ -285,7 +329,7 @@ std::unique_ptr<PerftestTraffic> make_perftest_traffic(const PerftestOptions& op
       return std::make_unique<WritePingPong>(options, message_bytes, lanes.front(), source, pool);
     case PerftestOperation::kSendBw:
       if (options.role == PerftestRole::kServer) {
-        return std::make_unique<SendSink>(options, message_bytes, lanes);
+        return std::make_unique<SendSink>(options, message_bytes, lanes, pool);
       }
       break;
     default:

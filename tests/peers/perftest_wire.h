@@ -25,6 +25,10 @@ inline constexpr uint32_t kPerftestCycleBytes = 4096;  // small messages go roun
 inline constexpr uint32_t kPerftestCacheLineBytes = 64;
 inline constexpr uint32_t kPerftestReportFields = 5;
 inline constexpr size_t kPerftestMessageMax = 56;
+// Of send_bw over iWARP: so many receives are posted, fewer if there are fewer messages. After each third of them their count is
+// written into the sender's memory, four bytes in the order of the receiver's CPU.
+inline constexpr uint32_t kPerftestReceiveDepth = 512;
+inline constexpr uint32_t kPerftestCreditBytes = 4;
 
 //    0  LID   4  reads outstanding   8  QPN   12  PSN   16  rkey   20  unused   24  address (8)   32  GID (16)   48  SRQN
 //   52  index of the GID

@@ -126,6 +126,7 @@ class PeerMaker {
     options.qps = settings.qps;
     options.depth = settings.depth;
     options.verify = settings.verify;
+    options.credits = settings.link.is_iwarp;
     return options;
   }
 

@@ -26,6 +26,8 @@ OPERATIONS = 400  # of the exerciser, one worker on files of up to 256 KiB
 # Before knfsd on a tmpfs some seeds read stale pages, in a good network too; this one does not.
 SEED = 2
 RXE_HANG = "rxe_reg_fast_mr: mr->lkey = .* not free"
+# Linux 6.12 says so only when asked.
+SAY_HANGS = "mount -t debugfs none /sys/kernel/debug; echo 'file rxe_mr.c +p' >/sys/kernel/debug/dynamic_debug/control"
 TIMES_KERNEL = 10
 
 
@@ -58,6 +60,7 @@ def _work(rig: Rig, netem: str) -> Outcome:
     send_program(rig)
     rig.guest.check(rig.mount_command("4.1"), 40)
     before = rig.stats().xprt
+    rig.guest.run(SAY_HANGS)
     rig.guest.check(f"netem_on {netem}")
     command = (
         f"{IN_GUEST} {MOUNT_POINT}/disorder{ROWS.index(netem)} --seed {SEED} --workers 1 --files 2 --shared 0 --bytes-max 262144 --entries-max 5"

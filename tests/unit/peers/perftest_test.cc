@@ -112,6 +112,29 @@ TEST(Perftest, GoesThroughAllSizesOfPerftest) {
   }
 }
 
+TEST(Perftest, SendersOverIwarpWaitForCredits) {
+  for (const uint64_t few : {1u, 2u, 5u, 50u}) {
+    run_perftest({.options = {.operation = kSendBw, .sizes = {1, 100}, .iterations = few, .credits = true}});
+  }
+  for (const uint32_t qps : {1u, 3u}) {
+    run_perftest({.options = {.operation = kSendBw, .sizes = {1, 100}, .iterations = 2000, .qps = qps, .credits = true}});
+  }
+  run_perftest({.options = {.operation = kSendBw, .sizes = {100}, .iterations = 3000, .credits = true},
+                .faults = {.loss = 10, .duplicate = 10, .reorder = 10}});
+}
+
+// Nobody grants any: what the receiver began with is all that is sent.
+TEST(Perftest, WithoutCreditsASenderStops) {
+  PeerWorld world(PeerWorldOptions{});
+  const PerftestOptions options{.operation = kSendBw, .sizes = {100}, .iterations = 2000};
+  serve(world, options);
+  PerftestOptions waits = options;
+  waits.credits = true;
+  open(world, waits);
+  EXPECT_FALSE(world.run(Duration::seconds(5)));
+  EXPECT_EQ(world.client().host.peer(0).outcome(), Outcome::kRunning);
+}
+
 TEST(Perftest, AddsEachTimeExactlyOnce) {
   for (const PerftestOperation operation : {kAtomicBw, kAtomicLat}) {
     run_perftest({.options = {.operation = operation, .sizes = {8}, .iterations = 1000}});
