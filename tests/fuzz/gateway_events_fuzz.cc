@@ -13,7 +13,7 @@
 namespace cw::sim {
 namespace {
 
-constexpr size_t kInputBytesMax = 512;
+constexpr size_t kInputBytesMax = 256;
 constexpr uint32_t kTimeUs = 2'000;  // of all steps together: time costs more than anything else
 
 WorldOptions small_world() {

@@ -77,7 +77,11 @@ main_pid() {
   local pid
   pid=$(of_service MainPID) && [ "${pid:-0}" -gt 1 ] && echo "$pid"
 }
-serves() { [ "$(of_service ActiveState)" = active ] && booted curl -sf --max-time 5 http://127.0.0.1:9465/readyz; }
+asks() { booted curl -s --max-time 5 "http://127.0.0.1:9465/$1"; }
+# Active is what a Type=notify service is when it listens.
+serves() { [ "$(of_service ActiveState)" = active ] && booted curl -sf --max-time 5 http://127.0.0.1:9465/healthz; }
+# A memif link is up while a client is attached to it: before that there is no way to the gateway, and readiness says so.
+is_ready() { booted curl -sf --max-time 5 http://127.0.0.1:9465/readyz; }
 is_another() { [ "$(main_pid || echo "$1")" != "$1" ] && serves; }
 journal() { booted journalctl --boot --unit causewayd --output cat; }
 journal_says() { journal | grep -q -- "$1"; }
@@ -146,7 +150,7 @@ addresses = ["10.9.1.1/24"]
 CONFIGURATION
   booted systemctl daemon-reload && {
     booted systemctl restart causewayd
-    starts
+    starts && until_true 20 is_ready && is_ready
   }
 }
 
@@ -163,7 +167,8 @@ check_service() {
   }
   umount_proc # the machine is to have one of its own
   switch_on
-  check "systemd starts the service, and it is ready to serve" "" starts
+  check "systemd starts the service, and it serves" "" starts
+  check "it is not ready as long as there is no link" "the link of net_memif0 is down" asks readyz
   check "its status says what it does" "serving, 0 connections" booted systemctl status causewayd
   check "it has a user of its own and no capability" \
     "^causeway:causeway CapEff=0000000000000000 CapBnd=0000000000000000 NoNewPrivs=1$" has_rights
