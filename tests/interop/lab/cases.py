@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Callable, Optional
 
 from lab import (
+    attack,
     beside,
     churn,
     clock_step,
@@ -447,6 +448,8 @@ def gateway_cases() -> list[Case]:
 
             add("metrics", metrics_agree, main)
             add("silent-peer", silent_peer, False)
+            if (transport, mtu) == ("tap", 4096):
+                add("attack", attack.attack, True)
             add("churn", churn.churn(200, 55), main)
             add("long-churn", churn.churn(2000, 550), False)
             add("mount-churn", mount_churn.mount_churn(25, 550), False)
@@ -499,6 +502,7 @@ def iwarp_cases() -> list[Case]:
 
     add("metrics", metrics_agree)
     add("churn", churn.churn(200, 55))
+    add("attack", attack.attack, True)
     for version in VERSIONS:
         add(f"nfs{version}", nfs(version, SMALL + MEDIUM), version == "3")
         add(f"large-nfs{version}", nfs(version, LARGE))
@@ -578,6 +582,7 @@ def verbs_cases() -> list[Case]:
         cases.append(Case(f"nfs{version}v6-{wire.name}", wire, nfs_over_verbs(version, SMALL + MEDIUM, v6=True)))
     cases.append(Case(f"gateway-crash-nfs4.1-{wire.name}", wire, restart("4.1", _kill_gateway, _start_gateway)))
     cases.append(Case(f"silent-peer-{wire.name}", wire, silent_peer_of_verbs))
+    cases.append(Case(f"attack-{wire.name}", wire, attack.attack, True))
     return cases
 
 

@@ -8,8 +8,6 @@ import itertools
 import os
 import random
 import re
-import shutil
-import subprocess
 import tarfile
 import time
 import zlib
@@ -141,13 +139,7 @@ def send_program(rig: Rig) -> None:
     """The exerciser is in the guest, as IN_GUEST."""
     if not program().exists():
         raise LabError(f"no {program()}: build it, or name it in CAUSEWAY_EXERCISER")
-    if rig.guest.run(f"[ -x {IN_GUEST} ]")[0] != 0:
-        small = RUN / "exerciser"
-        shutil.copy(program(), small)
-        if shutil.which("strip"):
-            subprocess.run(["strip", str(small)], check=True)
-        rig.guest.send(small, IN_GUEST)
-        rig.guest.check(f"chmod +x {IN_GUEST}")
+    rig.guest.send_program(program(), IN_GUEST)
 
 
 def _prepare(rig: Rig) -> tuple[str, Optional[Path]]:

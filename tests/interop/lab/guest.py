@@ -5,7 +5,9 @@ can run side by side and one that hangs blocks no other.
 """
 
 import re
+import shutil
 import socket
+import subprocess
 import threading
 import time
 from dataclasses import dataclass
@@ -14,6 +16,7 @@ from typing import Optional
 
 from lab import image, network
 from lab.daemon import Daemon, LabError, wait_until
+from lab.sandbox import RUN
 
 CONTROL_PORT = 1024
 
@@ -89,6 +92,17 @@ class Guest:
             reason = f"not done in {timeout:g} s" if rc in (124, 137, 143) else f"exit status {rc}"
             raise LabError(f"in the guest, `{_short(script)}`: {reason}: {output.strip()[-400:]}")
         return output
+
+    def send_program(self, program: Path, target: str) -> None:
+        """A program of ours is in the guest, without what only a debugger reads."""
+        if self.run(f"[ -x {target} ]")[0] == 0:
+            return
+        small = RUN / program.name
+        shutil.copy(program, small)
+        if shutil.which("strip"):
+            subprocess.run(["strip", str(small)], check=True)
+        self.send(small, target)
+        self.check(f"chmod +x {target}")
 
     def send(self, source: Path, target: str) -> None:
         """Copies a file of this machine into the guest, over the control network."""

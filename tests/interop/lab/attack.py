@@ -1,0 +1,74 @@
+"""A client on rdma-core that reaches for memory of the gateway: RDMA Writes, Reads and atomic operations with guessed keys at guessed
+addresses, one connection each, while another client works on a mount. The gateway exposes no memory: each such connection ends, is
+counted once, and nobody else notices.
+"""
+
+import os
+from pathlib import Path
+
+from lab import network
+from lab.daemon import LabError, wait_until
+from lab.metrics import Metrics
+from lab.rig import MOUNT_POINT, Rig
+
+IN_GUEST = "/tmp/causeway-verbs-attacker"
+# Keys of rxe and of our own table begin with an index, so low numbers are the best guesses; siw's do too. None is a key that was given.
+KEYS = ("0", "0x1ff", "0x5eed1234", "0xffffffff")
+ADDRESSES = ("0", "0x7f0000000000")
+OPERATIONS = ("write", "read", "swap", "add")
+# The device itself refused: siw has no atomic operations, and no READs where the server grants none.
+NOT_SENT = 2
+
+
+def _program() -> Path:
+    root = Path(__file__).resolve().parents[3]
+    return Path(os.environ.get("CAUSEWAY_VERBS_ATTACKER", root / "build/tests/peers/causeway-verbs-attacker"))
+
+
+def _closed(metrics: Metrics) -> float:
+    return metrics.total("causeway_connections_closed_total")
+
+
+# Causes by which rnic/ says that a device refused what the client asked for, or that the client left when it was told so.
+BLAMES = ("access_error", "request_error", "peer_closed", "completion", "queue_pair", "flushed")
+
+
+def _blamed(rig: Rig, metrics: Metrics) -> float:
+    """What the wire counts of connections that ended because their client reached for memory."""
+    if rig.wire.transport == "siw":
+        return metrics.total("causeway_iwarp_terminates_total", direction="tx")
+    if rig.wire.transport == "verbs-rxe":
+        return sum(metrics.total("causeway_verbs_queue_pairs_ended_total", cause=cause) for cause in BLAMES)
+    naks = "causeway_roce_naks_total"
+    return sum(metrics.total(naks, direction="tx", code=code) for code in ("remote_access", "invalid_request"))
+
+
+def attack(rig: Rig) -> None:
+    assert rig.gateway
+    gateway = rig.gateway
+    rig.guest.send_program(_program(), IN_GUEST)
+    with rig.mounted("3"):
+        rig.guest.check(f"make_sources 1048576 && write_files {MOUNT_POINT}/attacked")
+        before = gateway.metrics()
+        made = 0
+        for operation in OPERATIONS:
+            for key in KEYS:
+                for address in ADDRESSES if key == KEYS[0] else ADDRESSES[1:]:
+                    status, said = rig.guest.run(f"{IN_GUEST} {network.GATEWAY} 20049 {operation} {key} {address}", 40)
+                    with (rig.logs / "attacks.log").open("a") as log:
+                        log.write(f"{operation} {key} {address}: status {status}: {said.strip()}\n")
+                    if status != 0 and not (status == NOT_SENT and "not posted" in said):
+                        raise LabError(f"{operation} with key {key} at {address}: {said.strip()}")
+                    made += status == 0
+        if made < len(KEYS):
+            raise LabError(f"only {made} operations were sent")
+        wait_until(lambda: gateway.metrics().total("causeway_connections") == 1, 30, "the end of the attackers' connections")
+        after = gateway.metrics()
+        ended, blamed = _closed(after) - _closed(before), _blamed(rig, after) - _blamed(rig, before)
+        print(f"   {made} operations, {ended:.0f} connections ended, {blamed:.0f} blamed on the client", flush=True)
+        if ended < made or blamed < made:
+            raise LabError(f"{made} operations, but {ended:.0f} connections ended, {blamed:.0f} of them blamed on their client")
+        if rig.stats().xprt["connect_count"] != 1:
+            raise LabError("the other client lost its connection")
+        rig.guest.check(f"check_files {MOUNT_POINT}/attacked", 60)
+    rig.backend.remove_tree("attacked")
