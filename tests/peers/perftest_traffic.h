@@ -1,6 +1,6 @@
 // The traffic of one perftest run with messages of one size: what one side posts and waits for on the data queue pairs.
 //
-//   send_bw     client: SENDs, `depth` in flight per queue pair          server: counts them; over iWARP it says how many, by WRITE
+//   send_bw     client: SENDs, `depth` in flight per queue pair   server: counts them; over iWARP it says how many, by WRITE
 //   write_bw, read_bw, atomic_bw, read_lat, atomic_lat   client: as above, latency tests with one in flight   server: only waits
 //   send_lat    SENDs back and forth; the client begins
 //   write_lat   WRITEs back and forth, noticed by the last byte, which counts; the server begins
