@@ -16,10 +16,6 @@
 namespace cw::dataplane {
 namespace {
 
-bool is_link_local(const IpAddress& address) {
-  return !address.is_v4() && address.raw[0] == 0xfe && (address.raw[1] & 0xc0) == 0x80;
-}
-
 std::optional<control::IpPrefix> prefix_of(const sockaddr* address, const sockaddr* mask) {
   if (address == nullptr || mask == nullptr) {
     return std::nullopt;
@@ -49,7 +45,7 @@ std::vector<control::IpPrefix> addresses_of(const std::string& interface) {
   const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owner(list, freeifaddrs);
   for (const ifaddrs* each = list; each != nullptr && out.size() < control::kPortAddressesMax; each = each->ifa_next) {
     const auto prefix = interface == each->ifa_name ? prefix_of(each->ifa_addr, each->ifa_netmask) : std::nullopt;
-    if (prefix && !is_link_local(prefix->address)) {
+    if (prefix && !control::is_link_local(prefix->address)) {
       out.push_back(*prefix);
     }
   }

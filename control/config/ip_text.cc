@@ -94,6 +94,10 @@ std::string to_string(const wire::MacAddress& address) {
   return to_text(address).data();
 }
 
+bool is_link_local(const IpAddress& address) {
+  return !address.is_v4() && address.raw[0] == 0xfe && (address.raw[1] & 0xc0) == 0x80;
+}
+
 bool is_loopback(const IpAddress& address) {
   if (address.is_v4()) {
     return (address.to_v4() >> 24) == 127;

@@ -42,5 +42,7 @@ struct SocketAddress {
 
 // 127.0.0.0/8 or ::1.
 [[nodiscard]] bool is_loopback(const IpAddress& address);
+// fe80::/10.
+[[nodiscard]] bool is_link_local(const IpAddress& address);
 
 }  // namespace cw::control

@@ -113,10 +113,6 @@ PciFacts read_pci(const std::string& address) {
   return pci;
 }
 
-bool is_link_local(const IpAddress& address) {
-  return !address.is_v4() && address.raw[0] == 0xfe && (address.raw[1] & 0xc0) == 0x80;
-}
-
 // What the kernel's addresses say of the interface.
 void read_addresses(const PortConfig& port, InterfaceFacts& interface) {
   ifaddrs* list = nullptr;
