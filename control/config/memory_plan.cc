@@ -125,4 +125,16 @@ uint64_t memory_bytes(const Config& config) {
   return pool_bytes(pool_sizes(config), config.dataplane.hugepages) + kDevicesBytes + queues * kQueuesBytes;
 }
 
+uint64_t registered_bytes(const Config& config) {
+  const PoolSizes sizes = pool_sizes(config);
+  if (!needs_dpdk(config)) {
+    return sizes.packet_buffers * uint64_t{Buffer::kHeadroomBytes + kHeapPacketBytes} +
+           sizes.large_buffers * uint64_t{Buffer::kHeadroomBytes + kLargeBufferBytes};
+  }
+  const uint64_t page = config.dataplane.hugepages ? kHugePageBytes : kPageBytes;
+  const uint64_t packet = sizes.a_page_each ? kPageBytes : object_bytes(sizes.packet_data_bytes);
+  return objects_bytes(sizes.packet_buffers, packet, page) +
+         objects_bytes(sizes.large_buffers, object_bytes(kLargeBufferBytes + kHeadroomBytes), page);
+}
+
 }  // namespace cw::control

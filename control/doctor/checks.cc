@@ -8,18 +8,22 @@
 namespace cw::control::doctor {
 namespace {
 
-constexpr std::array<Check, 16> kChecks = {{
+constexpr std::array<Check, 20> kChecks = {{
     {"configuration", "the configuration file is valid", check_configuration},
     {"hugepages", "there are free hugepages for dataplane.memory_mb", check_hugepages},
     {"memlock", "the gateway may lock its memory", check_memlock},
     {"capabilities", "the gateway may open its devices", check_capabilities},
     {"devices", "NICs are bound to a driver that DPDK can use; IOMMU, vfio; interfaces are there and up", check_devices},
     {"mtu", "ports carry RoCE packets of 4096 bytes", check_mtu},
-    {"firewall", "UDP 4791 (RoCE) and the TCP ports of iWARP are not filtered", check_firewall},
+    {"firewall", "UDP 4791 (RoCE, rxe) and the TCP ports of iWARP (siw) are not filtered", check_firewall},
     {"sockets", "the admin socket and the port of /metrics are free, or a gateway answers there", check_ports_taken},
     {"listeners", "iWARP: the address and the TCP port of each listener can be taken", check_listeners},
     {"descriptors", "there are file descriptors for limits.connections_max", check_descriptors},
     {"tcp", "iWARP: queues and buffers of the kernel's TCP", check_tcp},
+    {"rdma", "verbs: RDMA devices are there, their ports are active, and the gateway may open them", check_rdma},
+    {"rdma_address", "verbs: the address of each listener is its device's", check_rdma_addresses},
+    {"rdma_memory", "verbs: the gateway may lock the buffers that devices have registered", check_rdma_memory},
+    {"rdma_mtu", "verbs: interfaces of RoCE devices carry packets of 4096 bytes", check_rdma_mtu},
     {"backends", "backends take connections", check_backends},
     {"clock", "the time-stamp counter can be used", check_clock},
     {"cpus", "poll cores have CPUs of their own", check_cpus},

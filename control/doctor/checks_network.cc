@@ -8,6 +8,7 @@
 
 #include "control/doctor/checks.h"
 #include "control/doctor/interface_queues.h"
+#include "control/doctor/rdma_devices.h"
 
 namespace cw::control::doctor {
 namespace {
@@ -172,6 +173,12 @@ Rules rules_for(const std::string& firewall, std::string_view protocol, uint32_t
   return rules;
 }
 
+// rxe (RoCE) and siw (iWARP) are behind the kernel's firewall, RNICs are not.
+bool uses_software(const Facts& facts, bool is_iwarp) {
+  return std::ranges::any_of(
+      used_devices(facts), [&](const UsedDevice& each) { return each.device->is_software && each.device->is_iwarp == is_iwarp; });
+}
+
 void check_roce_rules(const Facts& facts, Findings& out) {
   const Rules rules = rules_for(facts.firewall, "udp", kRocePort);
   if (rules.drops) {
@@ -180,12 +187,13 @@ void check_roce_rules(const Facts& facts, Findings& out) {
   } else if (rules.drops_by_default && !rules.accepts) {
     out.push_back({"firewall", Severity::kWarning,
                    "this host's firewall drops what no rule accepts, and none accepts UDP 4791. "
-                   "Devices that DPDK drives are not concerned; bridges, guests and taps of this host are",
+                   "Devices that DPDK drives are not concerned; bridges, guests, taps and rxe devices of this host are",
                    "nft add rule inet filter input udp dport 4791 accept"});
   } else {
     out.push_back({"firewall", Severity::kFine, "no rule of this host filters UDP 4791; look at clients and switches, too", {}});
   }
-  if (!rules.accepts && facts.iwarp_listeners.empty() && rules_for(facts.firewall, "", kNfsRdmaPort).accepts) {
+  if (!rules.accepts && facts.iwarp_listeners.empty() && !uses_software(facts, true) &&
+      rules_for(facts.firewall, "", kNfsRdmaPort).accepts) {
     out.push_back({"firewall",
                    Severity::kNote,
                    "a rule accepts port 20049: it is no UDP or TCP port, clients of RoCE need UDP 4791 and nothing else",
@@ -263,21 +271,28 @@ void check_mtu(const Facts& facts, Findings& out) {
 }
 
 void check_firewall(const Facts& facts, Findings& out) {
-  if (facts.ports.empty() && facts.iwarp_listeners.empty()) {
+  const bool has_roce = !facts.ports.empty() || uses_software(facts, false);
+  std::set<uint16_t> ports;
+  for (const IwarpListenerFacts& listener : facts.iwarp_listeners) {
+    ports.insert(listener.port);
+  }
+  if (uses_software(facts, true)) {
+    for (const ListenerConfig* listener : verbs_listeners(facts.config)) {
+      ports.insert(listener->port);
+    }
+  }
+  if (!has_roce && ports.empty()) {
     return;
   }
   if (!facts.firewall_is_readable) {
     out.push_back({"firewall", Severity::kNote, "the firewall's rules cannot be read by this user", "run this as root"});
     return;
   }
-  if (!facts.ports.empty()) {
+  if (has_roce) {
     check_roce_rules(facts, out);
   }
-  std::set<uint16_t> ports;
-  for (const IwarpListenerFacts& listener : facts.iwarp_listeners) {
-    if (ports.insert(listener.port).second) {
-      check_iwarp_rules(facts.firewall, listener.port, out);
-    }
+  for (const uint16_t port : ports) {
+    check_iwarp_rules(facts.firewall, port, out);
   }
 }
 

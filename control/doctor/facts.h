@@ -84,7 +84,61 @@ struct TcpFacts {
   uint64_t send_bytes_max = 0;     // net.ipv4.tcp_wmem
   uint32_t first_unprivileged_port = 1024;
   std::string iwarp_device;                 // of the kernel, "siw0"; empty: there is none
-  std::vector<uint16_t> kernel_rdma_ports;  // of the kernel's NFS server; for root to see
+  std::vector<uint16_t> kernel_rdma_ports;  // of the kernel's NFS server; for root to see (of verbs, too)
+};
+
+// A file below /dev/infiniband.
+struct NodeFacts {
+  std::string path;
+  bool exists = false;
+  bool may_open = false;  // for reading and writing, by RdmaFacts::user
+};
+
+// An entry of a port's GID table that is in use.
+struct GidFacts {
+  IpAddress gid;
+  std::string interface;  // of the kernel; empty: of none, or not known
+  bool is_roce_v2 = false;
+};
+
+struct RdmaPortFacts {
+  uint32_t number = 1;
+  std::string state;           // "ACTIVE", "DOWN"
+  std::string physical_state;  // "LinkUp", "Disabled"
+  bool is_infiniband = false;  // the link layer; false: Ethernet
+  // Of the kernel, on the same link; the first is the port itself, others are its VLANs and the like.
+  std::vector<std::string> interfaces;
+  std::vector<GidFacts> gids;
+};
+
+// What rdma-core could drive.
+struct RdmaDeviceFacts {
+  std::string name;
+  bool is_iwarp = false;
+  bool is_software = false;  // rxe or siw: packets pass the kernel's network
+  std::vector<RdmaPortFacts> ports;
+  NodeFacts node;  // without a path: the kernel has made none
+};
+
+struct KernelInterfaceFacts {
+  std::string name;
+  uint32_t mtu = 0;
+  std::string driver;  // "mlx5_core"; empty: none, or not known
+  std::vector<IpAddress> addresses;
+};
+
+// What transport = "verbs" takes of a host. Read when a listener has it.
+struct RdmaFacts {
+  std::string library;  // of rdma-core, that cannot be loaded; empty: none
+  bool has_providers = true;
+  std::vector<RdmaDeviceFacts> devices;          // by name
+  std::vector<KernelInterfaceFacts> interfaces;  // by name
+  NodeFacts connection_manager;
+  std::string user;  // whose rights NodeFacts::may_open tells; empty: this user's
+  std::string kernel;
+  bool has_rxe = true;  // the kernel's module is there, loaded or not
+  bool has_siw = true;
+  bool service_sees_none = false;  // there is a systemd unit, and no drop-in that lets it see RDMA devices
 };
 
 enum class AdminSocket : uint8_t { kNone, kAnswers, kStale, kNotPermitted, kNoDirectory, kMayNotMake };
@@ -132,6 +186,7 @@ struct Facts {
   std::optional<ListenFacts> metrics;
   std::vector<IwarpListenerFacts> iwarp_listeners;
   TcpFacts tcp;
+  RdmaFacts rdma;
   std::optional<uint64_t> descriptors_max;  // absent: unlimited
   std::string admin_path;
   AdminSocket admin = AdminSocket::kNone;

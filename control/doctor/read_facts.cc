@@ -26,6 +26,7 @@
 #include "control/doctor/host_text.h"
 #include "control/doctor/interface_queues.h"
 #include "control/doctor/kernel_interface.h"
+#include "control/doctor/read_rdma_facts.h"
 #include "control/doctor/read_tcp_facts.h"
 #include "control/doctor/read_text.h"
 #include "control/doctor/socket_probe.h"
@@ -297,6 +298,7 @@ Facts read_facts(const std::string& config_file) {
   read_ports(facts);
   read_network(facts);
   read_tcp_facts(facts);
+  read_rdma_facts(facts);
   read_cpus(facts);
   return facts;
 }

@@ -446,6 +446,7 @@ def doctor_sees_what_is_missing(box: Box) -> None:
     nobody = free_tcp_address()
     more = (
         f'[[backend]]\nname = "gone"\naddress = "{nobody}"\n[[listener]]\nport = 20050\nbackend = "gone"\n'
+        f'[[listener]]\nname = "rnic"\ntransport = "verbs"\ndevice = "siw_none0"\nport = 20051\nbackend = "gone"\n'
         f'[[port]]\ndevice = "net_af_packet0,iface=cwnone0"\naddresses = ["192.0.2.1/24"]\n'
     )
     config = box.write_config(metrics="off", extra=more)
@@ -454,6 +455,8 @@ def doctor_sees_what_is_missing(box: Box) -> None:
     found = {(row["check"], row["severity"]): row for row in json.loads(sick.stdout)["findings"]}
     expect("gone" in found["backends", "fault"]["what"] and "start the server" in found["backends", "fault"]["fix"], sick.stdout)
     expect("cwnone0" in found["devices", "fault"]["what"], sick.stdout)
+    rdma = [row for row in json.loads(sick.stdout)["findings"] if row["check"] == "rdma" and "RDMA device" in row["what"]]
+    expect(any(row["severity"] == "fault" and "siw" in row["fix"] for row in rdma), sick.stdout)
     expect(("crc", "fine") in found or ("crc", "warning") in found, "nothing was timed")
     gateway = box.gateway()
     gateway.start_ready()

@@ -8,6 +8,7 @@
 #include "control/doctor/checks.h"
 #include "control/doctor/host_text.h"
 #include "dataplane/sockets/tcp_streams.h"
+#include "tests/unit/doctor/expect_finding.h"
 
 namespace cw::control::doctor {
 namespace {
@@ -48,19 +49,6 @@ Facts on_interface() {
                   .pci = std::nullopt,
                   .interface = InterfaceFacts{"roce0", true, true, 4500, false}}};
   return facts;
-}
-
-void expect_finding(const Facts& facts, const char* check, Severity severity, const char* what, const char* fix) {
-  const Findings findings = judge(facts);
-  const bool found = std::ranges::any_of(findings, [&](const Finding& finding) {
-    return std::string(finding.check) == check && finding.severity == severity && finding.what.find(what) != std::string::npos &&
-           finding.fix.find(fix) != std::string::npos;
-  });
-  std::string all;
-  for (const Finding& finding : findings) {
-    all += std::string(to_string(finding.severity)) + " " + finding.check + ": " + finding.what + " -> " + finding.fix + "\n";
-  }
-  EXPECT_TRUE(found) << check << ": " << what << "\n" << all;
 }
 
 TEST(Doctor, AHealthyHostHasNoFaultAndNoWarning) {
