@@ -322,7 +322,8 @@ const std::array kCommands = {
             .access = Access::kLocal,
             .parameters = kDoctorParameters,
             .run = run_doctor,
-            .details = "Run it as the user of the gateway, or as root: it says what this user may do. It changes nothing. "
+            .details = "Run it as the user of the gateway, or as root: it says what this user may do, "
+                       "and as root whether the user causeway may open RDMA devices. It changes nothing. "
                        "The exit status is 4 when something keeps the gateway from running or serving."},
     Command{.object = "capture",
             .verb = "show",

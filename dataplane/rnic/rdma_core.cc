@@ -149,9 +149,11 @@ std::string rdma_problem(const std::string& device, const std::optional<IpAddres
   }
   if (access(kConnectionManager, R_OK | W_OK) != 0) {
     return errno == EACCES
-               ? fmt::format("{} may not be opened by this user: give it to the service (DeviceAllow=), or to its group",
-                             kConnectionManager)
-               : fmt::format("there is no {}: modprobe rdma_ucm ib_uverbs", kConnectionManager);
+               ? fmt::format(
+                     "{} may not be opened by this user: give it to the service (the drop-in verbs.conf), or to its group",
+                     kConnectionManager)
+               : fmt::format("there is no {}: modprobe rdma_ucm ib_uverbs; the service takes the drop-in verbs.conf",
+                             kConnectionManager);
   }
   const auto owner = address ? owner_of(*core, *address) : std::nullopt;
   return owner ? address_problem(device, *address, *owner) : std::string();
