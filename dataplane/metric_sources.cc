@@ -60,8 +60,12 @@ telemetry::Limits metric_limits(const control::Config& config) {
   limits.half_open_max = config.limits.half_open_max * std::max(1u, static_cast<uint32_t>(kinds.size()));
   limits.calls_in_flight_max = config.limits.calls_in_flight_max;
   for (const control::ListenerConfig& listener : config.listeners) {
-    limits.listeners.push_back({listener.name, control::connections_max_of(listener, config.limits), listener.credits,
-                                listener.transport == control::TransportKind::kRoce});
+    const bool is_verbs = listener.transport == control::TransportKind::kVerbs;
+    limits.listeners.push_back({.name = listener.name,
+                                .connections_max = control::connections_max_of(listener, config.limits),
+                                .credits = listener.credits,
+                                .needs_link = listener.transport == control::TransportKind::kRoce,
+                                .rdma_device = is_verbs ? std::optional(listener.device) : std::nullopt});
   }
   for (const control::ClientConfig& client : config.clients) {
     limits.clients.push_back({client.name, client.connections_max, client.bytes_in_flight_max});

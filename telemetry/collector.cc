@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <iterator>
 #include <utility>
 
 #include "telemetry/log.h"
@@ -351,12 +352,30 @@ size_t Collector::refresh() const {
   return silent;
 }
 
+std::vector<std::string> Collector::rdma_devices() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::string> devices;
+  for (const ListenerLimits& listener : sources_.limits.listeners) {
+    if (listener.rdma_device) {
+      devices.push_back(*listener.rdma_device);
+    }
+  }
+  return devices;
+}
+
 std::vector<MetricFamily> Collector::Collect() const {
+  // Before the lock: a device that is slow to answer its driver keeps no probe waiting.
+  const std::vector<std::string> devices = rdma_devices();
+  std::vector<MetricFamily> of_rdma_ports;
+  if (!devices.empty()) {
+    of_rdma_ports = rdma_port_metrics(sources_.rdma_folder, devices);
+  }
   const std::lock_guard lock(mutex_);
   const Health health = judge(refresh());
   std::vector<MetricFamily> families;
   add_gateway(sources_, health, families);
   add_ports(sources_, families);
+  std::ranges::move(of_rdma_ports, std::back_inserter(families));
   add_limits(sources_.limits, families);
   add_table(sources_, families);
   add_servers(sources_, families);

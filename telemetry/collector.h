@@ -21,6 +21,7 @@
 #include "telemetry/core_snapshot.h"
 #include "telemetry/health.h"
 #include "telemetry/process_metrics.h"
+#include "telemetry/rdma_port_metrics.h"
 #include "telemetry/snapshot.h"
 
 namespace cw::telemetry {
@@ -61,6 +62,8 @@ struct ListenerLimits {
   uint32_t connections_max = 0;
   uint32_t credits = 0;    // of each connection
   bool needs_link = true;  // of a port; false: clients come through the kernel
+  // Of transport = "verbs": whose ports are told of. Empty: those of all that there are.
+  std::optional<std::string> rdma_device;
 };
 
 struct ClientLimits {
@@ -105,6 +108,7 @@ struct MetricSources {
   std::vector<RouteSource> routes;
   std::vector<std::string> pools;  // label `pool`, in order of CoreSnapshot::pools
   Limits limits;
+  std::string rdma_folder = kRdmaFolder;          // where the kernel has RDMA devices
   const GatewayFlags* flags = nullptr;            // outlives the collector; null: all false
   const control::ServerChecks* checks = nullptr;  // outlives the collector; null: no servers
 };
@@ -134,6 +138,8 @@ class Collector final : public prometheus::Collectable, public HealthSource {
   [[nodiscard]] const MetricSources& sources() const { return sources_; }
 
  private:
+  // Of the listeners that there are now; an empty name stands for all.
+  [[nodiscard]] std::vector<std::string> rdma_devices() const;
   // Index of a core that did not answer in time, else the number of cores.
   size_t refresh() const;
   // `silent`: what refresh() said.

@@ -1,5 +1,6 @@
-// Every exported number, one row each: the single place for metric names, help texts and labels. The collector walks it; the
-// reference of metrics is made from it. Rows of one name stand together and form one family.
+// Every exported number that is the gateway's own, one row each: the place for metric names, help texts and labels. The collector
+// walks it; the reference of metrics is made from it. Rows of one name stand together and form one family. What the kernel counts
+// is in rdma_port_metrics.cc and process_metrics.cc.
 //
 // Rules: prefix causeway_, base units (seconds, bytes), counters end in _total, sums over all labels make sense, every label is a
 // closed set and every value of it is exported from the start as 0, so that rate() sees the first event. A gauge of which nothing
@@ -82,6 +83,8 @@ inline constexpr MetricName kReloadTimestamp{"causeway_config_last_reload_timest
                                              "Time of the last valid configuration, seconds since 1970."};
 inline constexpr MetricName kPortInfo{"causeway_port_info",
                                       "Constant 1; the labels say which device a port is, and how packets reach their core."};
+inline constexpr MetricName kRdmaPortActive{"causeway_rdma_port_active",
+                                            "1 when the port of an RDMA device that a verbs listener uses is ACTIVE."};
 inline constexpr MetricName kConnectionsMax{"causeway_connections_max", "Connections that the gateway takes at most."};
 inline constexpr MetricName kHalfOpenMax{"causeway_connections_half_open_max",
                                          "Connection attempts that may be under way at once."};

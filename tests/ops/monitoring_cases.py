@@ -40,6 +40,7 @@ NOT_PROVOKED = {
     "CausewayMempoolExhausted": "needs clients whose path MTU is far below the port's; see the drills",
     "CausewayMempoolLow": "the same",
     "CausewayPathMismatch": "needs a forger who knows a queue pair number",
+    "CausewayRdmaPortDown": "needs an RDMA device",
     "CausewayRetransmitRatioHigh": "needs a link that loses packets for a while",
     "CausewayRnrStorm": "needs a client that posts no receive buffers",
     "CausewayRxMissed": "needs a NIC that runs out of descriptors",

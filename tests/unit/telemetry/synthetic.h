@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "telemetry/collector.h"
+#include "tests/support/file_tree.h"
 
 namespace cw::telemetry {
 
@@ -58,6 +59,26 @@ class SyntheticChecks final : public control::ServerChecks {
   }
 };
 
+// A folder as the kernel has it for RDMA devices.
+class SyntheticRdma {
+ public:
+  // Each series of the port gets a number of its own, or all are 0. Of one that several files may tell, the first does.
+  void add_port(const std::string& device, const std::string& port, const std::string& state, uint64_t first) {
+    const std::string folder = device + "/ports/" + port + "/";
+    tree_.write(folder + "state", state + "\n");
+    for (const RdmaPortCounter& counter : rdma_port_counters()) {
+      tree_.write(folder + counter.sources[0].file, std::to_string(first) + "\n");
+      first += first > 0 ? 1 : 0;
+    }
+  }
+  void write(const std::string& path, const std::string& text) { tree_.write(path, text); }
+  void remove(const std::string& path) { tree_.remove(path); }
+  [[nodiscard]] std::string folder() const { return tree_.root(); }
+
+ private:
+  test::FileTree tree_;
+};
+
 // Published copies that are answered at once: the test plays the core.
 class SyntheticCores {
  public:
@@ -65,6 +86,7 @@ class SyntheticCores {
     for (uint32_t i = 0; i < count; ++i) {
       snapshots_.push_back(std::make_unique<Published<CoreSnapshot>>());
     }
+    rdma_.add_port("rxe0", "1", "1: DOWN", 0);
   }
   template <typename Fill>
   void publish(Fill&& fill) {
@@ -86,7 +108,8 @@ class SyntheticCores {
     sources.backends = {{"nfs"}, {"bench"}};
     sources.clients = {{"cluster"}};
     sources.pools = {"rx", "large"};
-    sources.limits = {64, 512, 4096, {{"nfs", 48, 128}, {"bench", 16, 32}}, {{"cluster", 8, 1 << 20}}};
+    sources.limits = {64, 512, 4096, {{"nfs", 48, 128}, {"bench", 16, 32, true, "rxe0"}}, {{"cluster", 8, 1 << 20}}};
+    sources.rdma_folder = rdma_.folder();
     sources.routes = {{"nfs", 100005, "bench", 5}, {"nfs", std::nullopt, std::nullopt, 0}};
     sources.checks = &checks_;
     return sources;
@@ -94,6 +117,7 @@ class SyntheticCores {
 
  private:
   SyntheticChecks checks_;
+  SyntheticRdma rdma_;
   std::vector<std::unique_ptr<Published<CoreSnapshot>>> snapshots_;
 };
 

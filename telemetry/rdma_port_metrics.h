@@ -1,0 +1,42 @@
+// The ports of RDMA devices, as the kernel and the devices' drivers count them: sysfs, read when somebody asks. What the gateway
+// itself counts of the verbs wire is in the table of metrics. Any thread, and none that polls: a driver may ask its device for a
+// counter and wait for it.
+#pragma once
+
+#include <prometheus/metric_family.h>
+
+#include <array>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace cw::telemetry {
+
+inline constexpr const char* kRdmaFolder = "/sys/class/infiniband";
+// More are not looked at.
+inline constexpr size_t kRdmaDevicesMax = 16;
+inline constexpr size_t kRdmaPortsMax = 4;  // of a device
+
+// One series of each port.
+struct RdmaPortCounter {
+  const char* name;
+  const char* help;
+  const char* label;  // besides device and port; null: none
+  const char* value;
+  // Files below ports/N; the first that has a number counts. Drivers have names of their own for the same thing.
+  struct Source {
+    const char* file = nullptr;
+    double unit = 1;
+  };
+  std::array<Source, 3> sources;
+};
+// Those of one name stand together and form one family.
+[[nodiscard]] std::span<const RdmaPortCounter> rdma_port_counters();
+
+// Of the devices in a folder like kRdmaFolder; a name that is empty stands for all of them. A file that is not there, or has no
+// number, has no series.
+[[nodiscard]] std::vector<prometheus::MetricFamily> rdma_port_metrics(const std::filesystem::path& folder,
+                                                                      std::span<const std::string> devices);
+
+}  // namespace cw::telemetry
