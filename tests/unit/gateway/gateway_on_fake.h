@@ -2,43 +2,20 @@
 // workers, and chooses the order and the time of everything.
 #pragma once
 
-#include <gtest/gtest.h>
-
 #include <array>
 #include <cstdint>
 #include <optional>
-#include <string>
 #include <utility>
-#include <vector>
 
-#include "base/heap_buffer_pool.h"
 #include "base/random.h"
 #include "gateway/gateway.h"
-#include "rpcrdma/rpc/rpc_message.h"
-#include "tests/support/fake_transport.h"
-#include "tests/unit/endpoint/words.h"
+#include "tests/unit/gateway/on_fake_transport.h"
 
 namespace cw::gateway {
 
-inline constexpr uint16_t kFakePort = 20049;
-inline constexpr IpAddress kAlice = IpAddress::v4(0x0a00'0001);
-inline constexpr IpAddress kBob = IpAddress::v4(0x0a00'0002);
-
-// One listener in front of one TCP backend.
-class GatewayOnAFakeTransport : public ::testing::Test {
+class GatewayOnAFakeTransport : public OnAFakeTransport {
  protected:
-  GatewayOnAFakeTransport() {
-    options.backends = {{.name = "nfs", .kind = BackendKind::kTcp}};
-    ListenerOptions listener;
-    listener.name = "all";
-    listener.port = kFakePort;
-    listener.server.credits = 8;
-    options.listeners = {listener};
-    options.connections_max = 4;
-    options.half_open_max = 4;
-    options.calls_in_flight_max = 64;
-  }
-  ListenerOptions& listener() { return options.listeners.front(); }
+  bool poll_request(BackendRequest& out) override { return gateway->poll_backend_request(out); }
   void start() {
     gateway.emplace(options, transport, packets, packets, programs, random);
     ASSERT_TRUE(gateway->start().ok());
@@ -46,9 +23,7 @@ class GatewayOnAFakeTransport : public ::testing::Test {
   // Whatever a test leaves behind, the gateway gives back when it ends.
   void TearDown() override {
     gateway.reset();
-    EXPECT_EQ(transport.held_count(), 0u);
-    EXPECT_EQ(transport.violations(), std::vector<std::string>());
-    EXPECT_EQ(packets.in_use(), 0u) << "a Buffer has leaked";
+    OnAFakeTransport::TearDown();
   }
 
   void turn(Duration passed = Duration::us(1)) {
@@ -63,31 +38,6 @@ class GatewayOnAFakeTransport : public ::testing::Test {
   void confirm(verbs::ConnectionId id) {
     transport.peer_confirms(id);
     turn();
-  }
-  std::optional<BackendRequest> request() {
-    BackendRequest request;
-    return gateway->poll_backend_request(request) ? std::optional(std::move(request)) : std::nullopt;
-  }
-  // The next request to the workers is of this kind; gives its link.
-  LinkId expect_request(BackendRequest::Kind kind) {
-    const std::optional<BackendRequest> next = request();
-    EXPECT_TRUE(next && next->kind == kind);
-    return next ? next->link : LinkId();
-  }
-  void expect_no_request() { EXPECT_FALSE(request().has_value()); }
-  // The next request opens a link to the backend, or server 0 of it; gives the link.
-  LinkId expect_opening(uint32_t backend, uint32_t server = 0) {
-    const std::optional<BackendRequest> next = request();
-    EXPECT_TRUE(next && next->kind == BackendRequest::Kind::kOpen);
-    EXPECT_EQ(next ? next->backend : UINT32_MAX, backend);
-    EXPECT_EQ(next ? next->server : UINT32_MAX, server);
-    return next ? next->link : LinkId();
-  }
-  void expect_forwarded(LinkId link, uint32_t xid, uint32_t program = rpcrdma::kBenchProgram) {
-    const std::optional<BackendRequest> next = request();
-    ASSERT_TRUE(next && next->kind == BackendRequest::Kind::kSend);
-    EXPECT_EQ(next->link, link);
-    EXPECT_EQ(rpcrdma::words_of(next->message), rpcrdma::rpc_call(xid, 0, program).words());
   }
   void worker_says(LinkId link, BackendEvent::Kind kind) {
     BackendEvent event;
@@ -116,17 +66,6 @@ class GatewayOnAFakeTransport : public ::testing::Test {
     message.read(static_cast<uint32_t>(rpc.size()), 0x1234, bytes, 0).add({0, 0, 0}).raw(rpc.bytes());
     ASSERT_TRUE(transport.peer_sends(id, rpcrdma::chain_of(packets, message.bytes())));
     turn();
-  }
-  // The oldest message to the peer is the reply to `xid`.
-  void expect_replied(verbs::ConnectionId id, uint32_t xid, uint32_t credits = 8) {
-    expect_answered(id, xid, rpcrdma::AcceptStatus::kSuccess, credits);
-  }
-  // The same of any status.
-  void expect_answered(verbs::ConnectionId id, uint32_t xid, rpcrdma::AcceptStatus status, uint32_t credits = 8) {
-    ASSERT_TRUE(transport.at(id).qp != nullptr && !transport.qp(id).posted().empty());
-    rpcrdma::Words words{xid, 1, credits, 0, 0, 0, 0};
-    words.add({xid, 1, 0, 0, 0, static_cast<uint32_t>(status)});
-    EXPECT_EQ(rpcrdma::words_of(transport.qp(id).posted().front().payload), words.words());
   }
   void acknowledge(verbs::ConnectionId id) {
     transport.peer_acknowledges(id);
@@ -206,12 +145,8 @@ class GatewayOnAFakeTransport : public ::testing::Test {
     return last;
   }
 
-  GatewayOptions options;
-  test::FakeTransport transport;
-  HeapBufferPool packets{256, 4096, 64};
   rpcrdma::ProgramRegistry programs;
   SeededRandom random{5};
-  Instant now = Instant::from_ns(1'000'000);
   std::optional<Gateway> gateway;
 };
 
