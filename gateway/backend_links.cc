@@ -167,7 +167,9 @@ void BackendLinks::on_closed(Connection& connection, Lane& lane) {
   // Nobody waits for it: servers close connections that are idle for long.
   lane.reverse_enabled = false;
   for (auto& call : connection.reverse_calls) {
-    call.lane = call.lane == lane_of(lane.link) ? 0 : call.lane;
+    if (call.lane == lane_of(lane.link)) {
+      call.lane.reset();
+    }
   }
   lane.link = parts_.connections.new_link(connection.slot, lane_of(lane.link));
 }

@@ -77,9 +77,10 @@ struct alignas(kCacheLineBytes) Connection : TimerNode, ListNode<StalledTag> {
   Instant held_until;  // valid when there are holds
   struct ReverseCall {
     uint32_t xid = 0;
-    uint32_t lane = 0;
+    std::optional<uint32_t> lane;  // nullopt: that backend connection is gone
   };
-  std::vector<ReverseCall> reverse_calls;  // in flight, of lanes other than the first
+  // Whose outcomes have not been passed on, oldest first. Empty without routes: then all are of the first lane.
+  std::vector<ReverseCall> reverse_calls;
 
   [[nodiscard]] Lane& lane(uint32_t index) { return index == 0 ? first : more[index - 1]; }
   template <typename Visit>

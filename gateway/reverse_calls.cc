@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/assert.h"
 #include "rpcrdma/backend/bench_callback.h"
 #include "rpcrdma/rpc/rpc_message.h"
 #include "rpcrdma/ulb/reverse_opening.h"
@@ -29,14 +30,26 @@ ReverseDrop drop_reason(Error error) {
 
 // Where the reply to a call in reverse direction goes; nullptr: that backend connection is gone.
 Lane* take_reverse_lane(Connection& connection, uint32_t xid) {
-  auto& calls = connection.reverse_calls;
-  const auto found = std::find_if(calls.begin(), calls.end(), [&](const auto& call) { return call.xid == xid; });
-  if (found == calls.end()) {
+  if (connection.more.empty()) {
     return &connection.first;
   }
-  Lane* lane = found->lane == 0 ? nullptr : &connection.lane(found->lane);
+  // An outcome that waits for room has freed its XID, so that two calls may have it: the older one's outcome comes first.
+  auto& calls = connection.reverse_calls;
+  const auto found = std::ranges::find(calls, xid, &Connection::ReverseCall::xid);
+  CW_ASSERT(found != calls.end());
+  Lane* lane = found->lane ? &connection.lane(*found->lane) : nullptr;
   calls.erase(found);
   return lane;
+}
+
+// The lane's call has the XID in flight, and no other backend's.
+bool is_own_xid(const Connection& connection, const Lane& lane, uint32_t xid) {
+  if (connection.more.empty()) {
+    return true;
+  }
+  const auto& calls = connection.reverse_calls;
+  const auto latest = std::find_if(calls.rbegin(), calls.rend(), [&](const auto& call) { return call.xid == xid; });
+  return latest != calls.rend() && latest->lane == lane_of(lane.link);
 }
 
 }  // namespace
@@ -91,18 +104,14 @@ void ReverseCalls::on_call(Instant now, Connection& connection, Lane& lane, uint
     return;
   }
   const Status taken = connection.server->submit_reverse(now, std::move(message));
-  const uint32_t index = lane_of(lane.link);
   if (!taken.ok()) {
-    const auto& calls = connection.reverse_calls;
-    const auto holder = std::find_if(calls.begin(), calls.end(), [&](const auto& other) { return other.xid == xid; });
-    const bool is_own = index == (holder == calls.end() ? 0 : holder->lane);
     const ReverseDrop reason = drop_reason(taken.error());
     // A backend's own duplicate is no call of its own: an answer would end the other one.
-    refuse(lane, xid, reason, reason != ReverseDrop::kDuplicateXid || !is_own);
+    refuse(lane, xid, reason, reason != ReverseDrop::kDuplicateXid || !is_own_xid(connection, lane, xid));
     return;
   }
-  if (index > 0) {
-    connection.reverse_calls.push_back({xid, index});
+  if (!connection.more.empty()) {
+    connection.reverse_calls.push_back({xid, lane_of(lane.link)});
   }
   ++stats_.reverse_calls;
 }

@@ -75,8 +75,8 @@ class PartsAlone : public OnAFakeTransport {
     for (const BackendStats& stats : parts->stats.backends) {
       EXPECT_EQ(stats.links, 0u);
       EXPECT_EQ(stats.calls_in_flight, 0u);
-      EXPECT_EQ(stats.server_links[0], 0u);
-      EXPECT_EQ(stats.server_calls[0], 0u);
+      EXPECT_EQ(stats.server_links, BackendStats().server_links);
+      EXPECT_EQ(stats.server_calls, BackendStats().server_calls);
     }
     EXPECT_EQ(parts->guard.client_count(), 0u);
     EXPECT_EQ(parts->shared.calls->in_use(), 0u);

@@ -15,7 +15,7 @@ constexpr uint32_t kRouted = 0x2000'0001;  // a program that goes to the second 
 constexpr auto kCallback = static_cast<uint32_t>(rpcrdma::BenchProcedure::kCallback);
 
 // The bench program's CALLBACK, which says that the client takes calls.
-Words opening(uint32_t xid, uint32_t bytes = 8) {
+Words callback_call(uint32_t xid, uint32_t bytes = 8) {
   return rpcrdma::rpc_call(xid, kCallback).add({bytes, 0, 5});
 }
 
@@ -47,7 +47,7 @@ class ReverseCallsAlone : public PartsAlone {
     parts->links.on_opened(now, lane);
   }
   void client_opens(Lane& lane, uint32_t xid) {
-    const rpcrdma::Call call = take_call(*connection, opening(xid));
+    const rpcrdma::Call call = take_call(*connection, callback_call(xid));
     reverse->look_at(*connection, lane, call);
     connection->server->reply(now, call.id, rpcrdma::chain_of(packets, rpcrdma::rpc_reply(xid).bytes()));
     transport.peer_acknowledges(connection->id);
@@ -305,10 +305,51 @@ TEST_F(ReverseCallsAlone, TheReplyForABackendConnectionThatIsGoneGoesToNobody) {
   expect_dropped(ReverseDrop::kNotEnabled);  // of the new one the client has said nothing
 }
 
+TEST_F(ReverseCallsAlone, TheXidOfACallWhoseBackendConnectionIsGoneIsRefusedToAll) {
+  add_route();
+  make_opened();
+  backend_calls(lane(1), 7);
+  parts->links.on_closed(*connection, lane(1));
+  backend_calls(lane(0), 7);
+  expect_system_error(lane(0), 7);
+  open(lane(1));
+  client_opens(lane(1), 200);
+  backend_calls(lane(1), 7);
+  expect_system_error(lane(1), 7);
+  expect_dropped(ReverseDrop::kDuplicateXid, 2);
+  client_replies(7);
+  reverse->pass_outcomes(*connection);
+  expect_no_request();
+}
+
+// An outcome that waits for room has freed its XID: whose is whose, their order tells.
+TEST_F(ReverseCallsAlone, OutcomesOfOneXidGoToTheBackendsThatCalled) {
+  add_route();
+  make_opened(2);
+  for (const uint32_t before : {0u, 1u}) {
+    const uint32_t after = 1 - before;
+    fill_requests();
+    backend_calls(lane(before), 7);
+    client_replies(7, kReverseCredits, 100 + before);
+    reverse->pass_outcomes(*connection);
+    backend_calls(lane(after), 7);
+    expect_filling(2);
+    backend_calls(lane(after), 7);  // its own duplicate, although the outcome that waits is another's
+    expect_no_request();
+    client_replies(7, kReverseCredits, 100 + after);
+    reverse->pass_outcomes(*connection);
+    expect_reply(lane(before), 7, 100 + before);
+    expect_reply(lane(after), 7, 100 + after);
+    expect_no_request();
+  }
+  expect_dropped(ReverseDrop::kDuplicateXid, 2);
+  EXPECT_EQ(parts->stats.reverse_replies, 4u);
+}
+
 TEST_F(ReverseCallsAlone, ABuiltinProgramCallsBackAndHearsNothing) {
   options.backends[0].kind = BackendKind::kBuiltin;
   make();
-  const Words rpc = opening(7);
+  const Words rpc = callback_call(7);
   const rpcrdma::Call call = take_call(*connection, rpc);
   reverse->look_at(*connection, lane(0), call);
   reverse->call_back(now, *connection, lane(0), *call.context, call.message);
@@ -325,7 +366,7 @@ TEST_F(ReverseCallsAlone, ABuiltinProgramCallsBackAndHearsNothing) {
 TEST_F(ReverseCallsAlone, ABuiltinProgramIsRefusedWithoutAnAnswer) {
   options.backends[0].kind = BackendKind::kBuiltin;
   make();
-  const rpcrdma::Call call = take_call(*connection, opening(7));
+  const rpcrdma::Call call = take_call(*connection, callback_call(7));
   reverse->call_back(now, *connection, lane(0), *call.context, call.message);
   expect_dropped(ReverseDrop::kNotEnabled);
   expect_no_request();
@@ -335,7 +376,7 @@ TEST_F(ReverseCallsAlone, ABuiltinProgramIsRefusedWithoutAnAnswer) {
 TEST_F(ReverseCallsAlone, GarbageArgumentsCallNobodyBack) {
   options.backends[0].kind = BackendKind::kBuiltin;
   make();
-  const rpcrdma::Call call = take_call(*connection, opening(7).add({1}));
+  const rpcrdma::Call call = take_call(*connection, callback_call(7).add({1}));
   reverse->look_at(*connection, lane(0), call);
   reverse->call_back(now, *connection, lane(0), *call.context, call.message);
   expect_nothing_sent();
@@ -345,7 +386,7 @@ TEST_F(ReverseCallsAlone, GarbageArgumentsCallNobodyBack) {
 TEST_F(ReverseCallsAlone, NobodyIsCalledBackOverAConnectionThatHasFailed) {
   options.backends[0].kind = BackendKind::kBuiltin;
   make();
-  const rpcrdma::Call call = take_call(*connection, opening(7));
+  const rpcrdma::Call call = take_call(*connection, callback_call(7));
   reverse->look_at(*connection, lane(0), call);
   const rpcrdma::CallContext context = *call.context;
   connection->server->fail();
