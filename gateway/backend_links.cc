@@ -88,6 +88,7 @@ void BackendLinks::forget(const Connection& connection, Lane& lane) {
     --stats.server_links[lane.server_number];
   }
   lane.state = Lane::State::kClosed;
+  lane.reverse_enabled = false;
   give_port_back(connection, lane);
 }
 
@@ -165,7 +166,6 @@ void BackendLinks::on_closed(Connection& connection, Lane& lane) {
     return;
   }
   // Nobody waits for it: servers close connections that are idle for long.
-  lane.reverse_enabled = false;
   for (auto& call : connection.reverse_calls) {
     if (call.lane == lane_of(lane.link)) {
       call.lane.reset();
