@@ -79,6 +79,7 @@ def tells_how_it_is(box: Box) -> None:
         manager.wait_fed()
     load = box.load(connections=2, seconds=60)
     manager.wait("connections in STATUS", lambda message: message.get("STATUS") == "serving, 2 connections")
+    load.wait_connected()  # it has to know, too, or it says that it was never served
     gateway.signal(signal.SIGTERM)
     stopping = manager.wait("STOPPING=1", lambda message: "STOPPING" in message)
     expect_equal("STOPPING", stopping[-1], {"STOPPING": "1", "STATUS": "disconnecting 2 clients"})
