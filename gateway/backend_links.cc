@@ -46,7 +46,9 @@ void BackendLinks::part(Instant now, Connection& connection, Lane& lane, std::op
   stats.server_calls[lane.server_number] -= lane.pending.size();
   // The client may repeat a call that has just been answered, too: it has perhaps not seen the reply.
   const bool has_answered = lane.answered_at != Instant() && now - lane.answered_at < Orphans::kAnswerSettles;
-  if (keep_until && lane.state == Lane::State::kOpen && (!lane.pending.empty() || has_answered)) {
+  // A link that is being opened may be open by now, and its calls on their way: the worker has them.
+  const bool may_owe = !lane.pending.empty() && lane.state != Lane::State::kClosed;
+  if (keep_until && (may_owe || (lane.state == Lane::State::kOpen && has_answered))) {
     give_port_back(connection, lane);
     rpcrdma::BackendShare& share = parts_.backends.share(lane.backend);
     lane.pending.for_each([&](uint32_t, PendingCall& call) { call.units = connection.server->take_units(call.call, share); });

@@ -45,6 +45,7 @@ void Orphans::adopt(Instant now, const IpAddress& client, Lane& lane, Instant de
   orphan->link = lane.link;
   orphan->backend = lane.backend;
   orphan->server_number = lane.server_number;
+  orphan->is_open = lane.state == Lane::State::kOpen;
   orphan->client = lane.client;
   orphan->pending = std::move(lane.pending);
   orphan->deadline = deadline;
@@ -61,6 +62,15 @@ void Orphans::adopt(Instant now, const IpAddress& client, Lane& lane, Instant de
   }
 }
 
+void Orphans::note_opened(Instant now, Orphan& orphan) {
+  orphan.is_open = true;
+  backends_.note(now, orphan.backend, true);
+  BackendStats& stats = stats_.backends[orphan.backend];
+  ++stats.opens;
+  ++stats.links;
+  ++stats.server_links[orphan.server_number];
+}
+
 void Orphans::settle(Instant now, Orphan& orphan, uint32_t epoch) {
   orphan.last_epoch = epoch;
   orphan.deadline = now + kAnswerSettles;
@@ -74,16 +84,34 @@ void Orphans::on_event(Instant now, BackendEvent&& event) {
     return;
   }
   Orphan& orphan = *found->second;
-  if (event.kind == BackendEvent::Kind::kClosed) {
-    ++stats_.backends[orphan.backend].closes;
-    release(orphan);
-    return;
+  switch (event.kind) {
+    case BackendEvent::Kind::kOpened:
+      note_opened(now, orphan);
+      return;
+    case BackendEvent::Kind::kFailed:
+      backends_.note(now, orphan.backend, false);
+      ++stats_.backends[orphan.backend].open_failures;
+      release(orphan);
+      return;
+    case BackendEvent::Kind::kClosed:
+      ++stats_.backends[orphan.backend].closes;
+      release(orphan);
+      return;
+    case BackendEvent::Kind::kMessage:
+      take_reply(now, orphan, event.message);
+      return;
+    case BackendEvent::Kind::kPortBusy:
+    case BackendEvent::Kind::kRan:
+      return;
   }
+}
+
+void Orphans::take_reply(Instant now, Orphan& orphan, const Chain& message) {
   uint8_t start[kReplyBytesMin];
-  if (event.kind != BackendEvent::Kind::kMessage || event.message.bytes() < sizeof(start)) {
+  if (message.bytes() < sizeof(start)) {
     return;
   }
-  event.message.copy_to(0, start);
+  message.copy_to(0, start);
   if (load_be32(start + 4) == static_cast<uint32_t>(rpcrdma::RpcMessageType::kCall)) {
     return;  // for the client that is gone
   }
@@ -141,8 +169,10 @@ void Orphans::release(Orphan& orphan) {
   guard_.leave(*orphan.client);
   client_shares_.remove_orphan(orphan.remote, orphan);
   leave_client(orphan.remote);
-  --stats_.backends[orphan.backend].links;
-  --stats_.backends[orphan.backend].server_links[orphan.server_number];
+  if (orphan.is_open) {
+    --stats_.backends[orphan.backend].links;
+    --stats_.backends[orphan.backend].server_links[orphan.server_number];
+  }
   --stats_.orphans;
   static_cast<ListNode<OrphanTag>&>(orphan).unlink_if_linked();
   orphans_.erase(orphan.link.value());

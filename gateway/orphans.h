@@ -27,6 +27,7 @@ struct Orphan : ListNode<OrphanTag>, ListNode<OfClientTag> {
   LinkId link;
   uint32_t backend = 0;
   uint32_t server_number = 0;
+  bool is_open = true;  // false: the worker still opens it, and has its calls
   ReplayGuard::Client* client = nullptr;
   PendingCalls pending;
   Instant deadline;
@@ -52,7 +53,8 @@ class Orphans {
   void leave_client(const IpAddress& address);
 
   // Takes over the link and the calls of a lane of the client's. Without calls it is as if the last had been answered now.
-  // Preconditions: the link is open, the lane has joined the guard, and its calls' units have been taken from their endpoint.
+  // Preconditions: the link is open, or is being opened and has calls; the lane has joined the guard, and its calls' units have
+  // been taken from their endpoint.
   void adopt(Instant now, const IpAddress& client, Lane& lane, Instant deadline);
   // An event of a link that no connection has.
   void on_event(Instant now, BackendEvent&& event);
@@ -66,6 +68,8 @@ class Orphans {
   void settle(Instant now, Orphan& orphan, uint32_t epoch);
   // What the backend has not answered counts as answered.
   void release(Orphan& orphan);
+  void note_opened(Instant now, Orphan& orphan);
+  void take_reply(Instant now, Orphan& orphan, const Chain& message);
   void close(Orphan& orphan);
   void return_units(Orphan& orphan, const PendingCall& call);
 

@@ -477,18 +477,62 @@ TEST_F(WhatAConnectionLeaves, ALinkThatWasNeverUsedIsClosed) {
   expect_kept(false);
 }
 
-TEST_F(WhatAConnectionLeaves, NoBackendHasSeenTheCallsOfALinkThatIsNotOpen) {
-  add_route();
-  make_parts();
-  Connection& connection = connect_and_open();
-  const LinkId first = connection.link;
-  const LinkId link = begin_route(connection, {1});
-  free(connection, until());
-  expect_closing(first);
-  expect_closing(link);
+// The worker has the calls, and word that the link is open may be on its way.
+class WhatAnOpeningLinkLeaves : public WhatAConnectionLeaves {
+ protected:
+  // A connection has ended while its route's link was being opened.
+  LinkId leave() {
+    add_route();
+    make_parts();
+    Connection& connection = connect_and_open();
+    const LinkId first = connection.link;
+    const LinkId link = begin_route(connection, {1});
+    free(connection, until());
+    expect_closing(first);
+    expect_no_request();
+    EXPECT_EQ(parts->stats.orphans, 1u);
+    EXPECT_EQ(backend_stats(1).links, 0u);
+    EXPECT_TRUE(has_calls_at(1));
+    return link;
+  }
+  void tell(LinkId link, BackendEvent::Kind kind) {
+    BackendEvent event;
+    event.kind = kind;
+    event.link = link;
+    event.backend = 1;
+    parts->orphans.on_event(now, std::move(event));
+  }
+  void expect_gone() {
+    EXPECT_EQ(parts->stats.orphans, 0u);
+    EXPECT_EQ(backend_stats(1).links, 0u);
+    EXPECT_FALSE(has_calls_at(1));
+  }
+};
+
+TEST_F(WhatAnOpeningLinkLeaves, ItsCallsAreAtTheBackendWhenItOpens) {
+  const LinkId link = leave();
+  tell(link, BackendEvent::Kind::kPortBusy);
+  tell(link, BackendEvent::Kind::kOpened);
+  EXPECT_EQ(backend_stats(1).links, 1u);
+  EXPECT_TRUE(has_calls_at(1));
+  tell(link, BackendEvent::Kind::kClosed);
+  expect_gone();
   expect_no_request();
-  expect_kept(false);
-  EXPECT_FALSE(has_calls_at(1));
+}
+
+TEST_F(WhatAnOpeningLinkLeaves, ItsCallsAreNobodysWhenItFails) {
+  tell(leave(), BackendEvent::Kind::kFailed);
+  EXPECT_EQ(backend_stats(1).open_failures, 1u);
+  expect_gone();
+  expect_no_request();
+}
+
+TEST_F(WhatAnOpeningLinkLeaves, ItIsClosedAtItsDeadline) {
+  const LinkId link = leave();
+  now = until();
+  parts->orphans.expire(now);
+  expect_closing(link);
+  expect_gone();
 }
 
 TEST_F(WhatAConnectionLeaves, EachLaneIsKeptOrClosedByItself) {

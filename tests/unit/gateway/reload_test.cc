@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "gateway/config_ids.h"
+#include "gateway/orphans.h"
 #include "gateway/server_choice.h"
 #include "rpcrdma/backend/bench_program.h"
 #include "tests/unit/gateway/gateway_on_fake.h"
@@ -200,6 +201,14 @@ TEST_F(Reload, ConnectionsKeepTheirRoutesAndNewOnesHaveTheNew) {
   expect_forwarded(bench, 5);
   EXPECT_EQ(counted(4), 0u);
   EXPECT_EQ(the_connection().backend, 0u);
+  // Links that owe nothing are closed with their connection.
+  for (const LinkId link : {bench, other}) {
+    worker_says(link, BackendEvent::Kind::kOpened);
+  }
+  worker_replies(bench, 3);
+  worker_replies(other, 4);
+  worker_replies(bench, 5);
+  turn(gateway::Orphans::kAnswerSettles);
   gateway->close_all(now);
   for (uint32_t backend = 0; backend < 3; ++backend) {
     EXPECT_EQ(backend_stats(backend).calls_in_flight, 0u);
