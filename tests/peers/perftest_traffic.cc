@@ -10,8 +10,8 @@
 namespace cw::peers {
 namespace {
 
-constexpr uint64_t kAtomicWords = 16;                   // gone round by our own atomics, within perftest's cycle buffer
-constexpr uint64_t kBytesInFlightMax = 32 * (1 << 20);  // shared payload takes a view per buffer
+constexpr uint64_t kAtomicWords = 16;                // gone round by our own atomics, within perftest's cycle buffer
+constexpr uint64_t kBytesInFlightMax = 32ull << 20;  // shared payload takes a view per buffer
 
 class Requester final : public PerftestTraffic {
  public:
@@ -100,6 +100,7 @@ class Requester final : public PerftestTraffic {
     request.rkey = lane.remote_key;
     request.remote_address = lane.remote_address;
     request.length = static_cast<uint32_t>(bytes_);
+    // NOLINTNEXTLINE(performance-move-const-arg): what is posted is given away, of whatever it consists
     return was_taken(lane.qp->post_read(std::move(request)));
   }
 
