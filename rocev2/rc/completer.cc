@@ -43,8 +43,9 @@ void note_progress(QpContext& context, SendState& state, Instant now, bool repor
   if (state.recovery.is_under_way() && !state.recovery.timed_out() && state.rtt.is_trusted() &&
       now - state.recovery.went_back_at() < least_answer_time(state)) {
     note_late(context, state, now - state.recovery.went_back_at(), true);  // no repetition has been answered so soon
+    state.suspected.learn(true);
   }
-  state.nak.drop();
+  state.suspected.drop();
   state.recovery.end();
   state.rnr.end();
   if (const auto sampled = state.rtt.sampled_psn(); sampled.has_value() && sampled->distance_to(state.window.una()) > 0) {
@@ -124,9 +125,7 @@ PacketOutcome on_ack(QpContext& context, SendState& state, Instant now, Psn psn,
   }
   state.peer_port = source_port;
   ++context.core.stats.acks_received;
-  if (is_probe_answered_alone(state, now, psn)) {
-    go_back(context, state, now);
-  }
+  settle_probe(state, now);
   return PacketOutcome::done();
 }
 

@@ -25,8 +25,9 @@ bool answers(const wire::PacketView& view, const Work& work) {
 
 // How what is missing was asked for so far: when everything from una on has been repeated, a second time.
 ReadGaps::Asking asked_so_far(SendState& state) {
-  return state.recovery.is_under_way() ? state.gaps->ask(state.window.limit_psn(), state.recovery.went_back_at())
-                                       : ReadGaps::Asking{};
+  return state.recovery.is_under_way()
+             ? state.gaps->ask(state.window.una(), state.window.limit_psn(), state.recovery.went_back_at())
+             : ReadGaps::Asking{};
 }
 
 // Answers that were under way when una was repeated say nothing about the repetition.
@@ -86,9 +87,20 @@ PacketOutcome take_at_frontier(QpContext& context, SendState& state, Instant now
   return kept != nullptr ? PacketOutcome::took() : PacketOutcome::done();
 }
 
-// What was missing has come. True when it is the answer to a repetition, as far as one can know.
-bool learn_from(QpContext& context, SendState& state, Instant now, const ReadGaps::Hole& hole) {
-  const bool repeated = hole.asked.again() && now - hole.asked.at >= least_answer_time(state);
+// Whether the response answers a repetition, as far as one can know. What a repetition begins with within a READ request is its
+// First or Only, where the answer to the request itself has a Middle or Last. About the others the time tells.
+bool answers_repetition(const SendState& state, Instant now, const wire::PacketView& view, const ReadGaps::Hole& hole) {
+  if (!hole.asked.again() || now - hole.asked.at < least_answer_time(state)) {
+    return false;
+  }
+  const Psn psn = view.bth.psn;
+  const bool within_request = hole.work->kind == WorkKind::kRead && state.is_within_request(index_in(*hole.work, psn));
+  return psn != hole.asked.first || !within_request || view.traits->starts_message();
+}
+
+// What was missing has come. True when it is the answer to a repetition.
+bool learn_from(QpContext& context, SendState& state, Instant now, const wire::PacketView& view, const ReadGaps::Hole& hole) {
+  const bool repeated = answers_repetition(state, now, view, hole);
   if (repeated) {
     state.reorder.on_lost(now, state.rtt.srtt());
   } else if (!state.recovery.is_under_way()) {
@@ -112,7 +124,7 @@ PacketOutcome take_in_hole(QpContext& context, SendState& state, Instant now, co
     return PacketOutcome::drop(DropReason::kOutOfSequence);
   }
   const ReadGaps::Asking asked = hole.asked;
-  const bool repeated = learn_from(context, state, now, hole);
+  const bool repeated = learn_from(context, state, now, view, hole);
   const bool lone_probe = is_lone_probe_answer(state, work, view);
   Buffer* kept = take_content(work, view, frame);
   context.core.stats.responses_early += psn != state.window.una() ? 1 : 0;
@@ -137,7 +149,7 @@ bool fits_request(const QpContext& context, const SendState& state, const Work& 
   if ((last && !ends) || (!last && ends && !state.partial_reads)) {
     return false;
   }
-  if (index == Work::request_begin(index, state.read_window.request_packets()) && !view.traits->starts_message()) {
+  if (!state.is_within_request(index) && !view.traits->starts_message()) {
     return false;
   }
   const uint32_t wanted = index + 1 == work.packets ? work.length - index * context.mtu_bytes : context.mtu_bytes;

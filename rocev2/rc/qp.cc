@@ -338,6 +338,9 @@ bool RcQp::transmit(Instant now, wire::TxBatch& batch, uint32_t packets_max) {
 
 bool RcQp::transmit_allowed(Instant now, wire::TxBatch& batch, uint32_t packets_max, uint32_t& replies) {
   if (owes_reply(receive_)) {
+    if (owes_read_responses(receive_)) {
+      receive_.reads->note_answering(now);
+    }
     const ReplyResult result = send_replies(context_, receive_, batch, packets_max);
     replies = result.packets;
     if (result.failure != QpErrorCause::kNone) {

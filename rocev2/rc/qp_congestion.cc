@@ -13,6 +13,16 @@ namespace {
 // Bytes around the payload that take their time on the line too: link, IP, UDP, BTH, iCRC.
 constexpr uint32_t kHeaderBytes = 14 + 20 + 8 + 12 + 4 + 24;
 
+// Responses to READs are on their way, or were a moment ago, so that a notification may be about them. Nothing acknowledges
+// them, so that a responder does not know when they have arrived.
+bool answers_reads(const ReceiveState& receive, Instant now) {
+  if (receive.reads == nullptr) {
+    return false;
+  }
+  const Instant at = receive.reads->answered_at();
+  return owes_read_responses(receive) || (at > Instant() && now - at < Dcqcn::kQuiet);
+}
+
 }  // namespace
 
 void RcQp::on_congestion_mark(Instant now) {
@@ -46,7 +56,7 @@ void RcQp::on_cnp(Instant now) {
   RcStats& stats = context_.core.stats;
   ++stats.cnps_received;
   ++context_.counters.cnps_received;
-  const bool sends = send_.window.awaiting() || send_.queue_count > 0 || owes_read_responses(receive_);
+  const bool sends = send_.window.awaiting() || send_.queue_count > 0 || answers_reads(receive_, now);
   if (context_.rate == nullptr && congestion_control_ && sends) {
     // No faster than the window makes it already: else the first cuts would cut nothing.
     DcqcnLimits limits = rate_limits_;

@@ -210,7 +210,7 @@ ReadGaps::Hole* ReadGaps::next_lost() {
 }
 
 void ReadGaps::on_asked(Hole& hole, wire::Psn limit_psn, Instant now) {
-  const Asking asked = ask(limit_psn, now);
+  const Asking asked = ask(hole.first, limit_psn, now);
   const auto index = static_cast<uint32_t>(&hole - holes_.data());
   for (uint32_t i = index; i < hole_count_ && (i == index || (asks_rest_ && holes_[i].request_end == holes_[index].request_end));
        ++i) {

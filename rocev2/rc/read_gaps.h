@@ -35,6 +35,7 @@ class ReadGaps {
   // When responses were asked for, as far as it tells one answer from another.
   struct Asking {
     uint32_t number = 0;  // of the repetition, from 1; 0: asked for once
+    wire::Psn first;      // valid when number > 0: the response that the repetition asks for first
     wire::Psn limit_psn;  // valid when number > 0: nothing from here on had been asked for then
     Instant at;           // valid when number > 0
     [[nodiscard]] bool again() const { return number > 0; }
@@ -121,7 +122,7 @@ class ReadGaps {
   [[nodiscard]] uint32_t responses_to_ask(const Hole& hole) const {
     return asks_rest_ ? static_cast<uint32_t>(hole.first.distance_to(hole.request_end)) : hole.count;
   }
-  [[nodiscard]] Asking ask(wire::Psn limit_psn, Instant now) { return {++askings_, limit_psn, now}; }
+  [[nodiscard]] Asking ask(wire::Psn first, wire::Psn limit_psn, Instant now) { return {++askings_, first, limit_psn, now}; }
 
   // Takes everything that has come before its turn out of the payloads of the works from `oldest` on, and gives it to `out`.
   void take_early(Work* oldest, Chain& out);

@@ -11,6 +11,7 @@
 #include <array>
 #include <cstdint>
 
+#include "base/time.h"
 #include "rocev2/wire/atomic_eth.h"
 #include "rocev2/wire/opcode.h"
 #include "rocev2/wire/psn.h"
@@ -56,6 +57,10 @@ class ReadReplay {
   [[nodiscard]] bool replay(wire::Psn psn, const wire::Reth& reth, uint32_t mtu_bytes);
   // The same for an atomic, which must name the same operation on the same memory.
   [[nodiscard]] bool replay_atomic(wire::Psn psn, wire::Opcode opcode, const wire::AtomicEth& atomic);
+  // Answers leave.
+  void note_answering(Instant now) { answered_at_ = now; }
+  // When the last ones left; 0: none yet.
+  [[nodiscard]] Instant answered_at() const { return answered_at_; }
   // What is to be answered next, and how far that has come. Precondition: !idle().
   [[nodiscard]] const AcceptedRead& request() const { return request_; }
   [[nodiscard]] ReadJob& current() { return current_; }
@@ -85,6 +90,7 @@ class ReadReplay {
   std::array<QueuedJob, kJobs> jobs_{};
   AcceptedRead request_;  // that current_ answers; a copy, because a peer may have it forgotten while it is being answered
   ReadJob current_;
+  Instant answered_at_;
   uint16_t accepted_ = 0;  // so far, modulo 2^16; the next goes to history_[accepted_ % kHistory]
   uint8_t remembered_ = 0;
   uint8_t job_head_ = 0;

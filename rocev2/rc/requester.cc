@@ -64,11 +64,6 @@ void build_read_request(QpContext& context, const Work& work, uint32_t index, ui
   wire::build_packet(packet, context.header, context.ip_identification++, bth, extensions, Bytes{});
 }
 
-// A repetition from this response on begins within what was asked for together.
-bool is_within_request(const SendState& state, uint32_t index) {
-  return index != Work::request_begin(index, state.read_window.request_packets());
-}
-
 void build_atomic_request(QpContext& context, const Work& work, wire::Psn psn, wire::TxPacket& packet) {
   wire::Bth bth;
   bth.opcode = work.kind == WorkKind::kCompareSwap ? Opcode::kRcCompareSwap : Opcode::kRcFetchAdd;
@@ -181,7 +176,7 @@ void send_next(QpContext& context, SendState& state, Instant now, wire::TxPacket
   build_request(context, state, state.cursor, psn, ack_request, packet);
   count_packet(context, again);
   if (again && state.cursor.work->kind == WorkKind::kRead) [[unlikely]] {
-    note_read_repeated(context, state, now, psn, is_within_request(state, state.cursor.packet));
+    note_read_repeated(context, state, now, psn, state.is_within_request(state.cursor.packet));
   }
   if (state.board != nullptr) {
     state.board->on_sent(psn, !state.cursor.work->awaits_response());
@@ -294,7 +289,7 @@ bool send_probe(QpContext& context, SendState& state, Instant now, wire::TxBatch
     build_request(context, state, cursor, state.window.una(), true, *packet);
   }
   if (cursor.work->kind == WorkKind::kRead) {
-    note_read_repeated(context, state, now, state.window.una(), is_within_request(state, cursor.packet));
+    note_read_repeated(context, state, now, state.window.una(), state.is_within_request(cursor.packet));
   }
   if (state.gaps != nullptr) {
     state.gaps->on_asked(*state.gaps->find(state.window.una()), state.window.limit_psn(), now);
@@ -342,7 +337,7 @@ bool ask_for_missing(QpContext& context, SendState& state, Instant now, wire::Tx
     const auto index = static_cast<uint32_t>(work.first_psn.distance_to(hole->first));
     if (work.kind == WorkKind::kRead) {
       build_read_request(context, work, index, state.gaps->responses_to_ask(*hole), hole->first, *packet);
-      note_read_repeated(context, state, now, hole->first, is_within_request(state, index));
+      note_read_repeated(context, state, now, hole->first, state.is_within_request(index));
     } else {
       build_atomic_request(context, work, hole->first, *packet);
     }

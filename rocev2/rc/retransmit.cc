@@ -110,6 +110,15 @@ Instant may_go_back_at(const SendState& state) {
   return state.recovery.went_back_at() + least_answer_time(state);
 }
 
+// When the suspected loss counts. Precondition: it exists.
+Instant suspicion_counts_at(const SendState& state) {
+  if (state.suspected.is_of_probe()) {
+    return state.progress_at + echo_time(state);
+  }
+  const bool waits = state.suspected.is_patient() && state.rtt.is_measured();
+  return state.recovery.went_back_at() + std::max(least_answer_time(state), waits ? state.rtt.srtt() * 5 / 4 : Duration());
+}
+
 void learn_from_board(QpContext& context, SendState& state, Instant now) {
   const Scoreboard::Lessons lessons = state.board->take_lessons();
   if (lessons.late > Duration()) {
@@ -120,10 +129,10 @@ void learn_from_board(QpContext& context, SendState& state, Instant now) {
   }
 }
 
-// When a NAK that was put off counts, what is overtaken is lost, a SEND need not wait any longer, or no repeated READ request is
+// When a suspected loss counts, what is overtaken is lost, a SEND need not wait any longer, or no repeated READ request is
 // in the network any more. Rare, hence not inlined.
 [[gnu::noinline]] Instant overdue_at(const SendState& state) {
-  Instant at = state.nak.exists() ? may_go_back_at(state) : Instant::never();
+  Instant at = state.suspected.exists() ? suspicion_counts_at(state) : Instant::never();
   if (state.repeats != nullptr) {
     at = earlier(at, earlier(state.repeats->release_at(state.window.una()), state.repeats->over_at()));
   }
@@ -305,8 +314,7 @@ void go_back_to(QpContext& context, SendState& state, Instant now, wire::Psn psn
   context.note(TransportEventKind::kSendsAgain, psn);
   state.cursor = cursor_at(state, psn, context.mtu_bytes);
   const bool within_request =
-      state.cursor.work != nullptr && state.cursor.work->awaits_response() &&
-      state.cursor.packet != Work::request_begin(state.cursor.packet, state.read_window.request_packets());
+      state.cursor.work != nullptr && state.cursor.work->awaits_response() && state.is_within_request(state.cursor.packet);
   if (psn == state.window.una() || within_request) {
     drop_gaps(context, state);
     psn = state.window.una();
@@ -322,7 +330,7 @@ void go_back_to(QpContext& context, SendState& state, Instant now, wire::Psn psn
     state.rtt.taint_sample();
   }
   state.probe.cancel();
-  state.nak.drop();
+  state.suspected.drop();
   state.recovery.start(now);
   state.progress_at = now;
 }
@@ -331,12 +339,12 @@ QpErrorCause repeat_from(QpContext& context, SendState& state, Instant now, wire
   if (state.rnr.is_under_way()) {
     return QpErrorCause::kNone;  // goes back anyway when the wait is over
   }
-  progressed = progressed || state.nak.progressed();
+  progressed = progressed || state.suspected.progressed();
   if (now < may_go_back_at(state)) {
     if (psn == state.window.una() && state.window.awaiting()) {
-      state.nak.put_off(progressed);
+      state.suspected.note_nak(progressed);
     } else {
-      state.nak.drop();
+      state.suspected.drop();
     }
     return QpErrorCause::kNone;
   }
@@ -366,11 +374,17 @@ bool is_news_of_gap(SendState& state, wire::Psn psn) {
   return !runs_on;
 }
 
-bool is_probe_answered_alone(SendState& state, Instant now, wire::Psn psn) {
+void settle_probe(SendState& state, Instant now) {
   const auto probe = state.probe.outstanding();
-  const bool answers_probe = probe.has_value() && probe->psn == psn && now - probe->at >= echo_time(state);
+  if (!probe.has_value()) {
+    return;
+  }
   state.probe.settle();
-  return answers_probe && state.window.awaiting() && state.board == nullptr;
+  // A READ may take its time: the peer acknowledges a repeated SEND before it has answered what came behind.
+  const bool leaves_rest = state.window.awaiting() && !state.oldest->awaits_response() && state.board == nullptr;
+  if (leaves_rest && now - probe->at >= echo_time(state)) {
+    state.suspected.note_probe_answer();
+  }
 }
 
 Instant send_deadline(const SendState& state) {
@@ -378,7 +392,7 @@ Instant send_deadline(const SendState& state) {
     return state.rnr.until();
   }
   const Instant at = state.window.awaiting() ? earlier(timeout_at(state), probe_at(state)) : keepalive_at(state);
-  if (state.nak.exists() || state.is_disordered()) [[unlikely]] {
+  if (state.suspected.exists() || state.is_disordered()) [[unlikely]] {
     return earlier(at, overdue_at(state));
   }
   return at;
@@ -409,7 +423,10 @@ QpErrorCause on_send_timer(QpContext& context, SendState& state, Instant now) {
     context.note(TransportEventKind::kAckTimeout, state.window.una(), state.retries.used());
     go_back(context, state, now);
     state.recovery.note_timeout();
-  } else if (state.nak.exists() && now >= may_go_back_at(state)) {
+  } else if (state.suspected.exists() && now >= suspicion_counts_at(state)) {
+    if (!state.suspected.is_of_probe()) {
+      state.suspected.learn(false);
+    }
     return repeat_from(context, state, now, state.window.una(), false);
   } else if (now >= probe_at(state)) {
     state.probe.schedule();

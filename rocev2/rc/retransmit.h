@@ -6,9 +6,9 @@
 //
 // Three things make the requester repeat: a sequence NAK (or a missing READ response), which costs a round trip; a tail probe,
 // which repeats the oldest packet alone after a few round trips of silence, so that the loss of the last packet of a burst or of
-// its acknowledgement, or of a NAK that a standard peer sends only once, does not cost a timeout; and the timeout itself. When a
-// probe is acknowledged alone, the peer has nothing of what was sent behind it, and everything is repeated at once. Every
-// repetition without progress counts against retry_count, except probes.
+// its acknowledgement, or of a NAK that a standard peer sends only once, does not cost a timeout; and the timeout itself. When
+// the answer to a probe does not acknowledge all that was sent before it, the peer has not got the rest, which is repeated soon
+// (suspected_loss.h). Every repetition without progress counts against retry_count, except probes.
 //
 // What was under way when the requester went back still arrives, and so do the answers to it: none of them makes it go back
 // again. A NAK counts anew when a round trip has passed, whatever it acknowledges and whichever packet it names, because
@@ -91,8 +91,8 @@ void drop_repeats(QpContext& context, SendState& state);
 // The round trip that ends now counts, smoothed as TCP does (RFC 6298): enough to tell a round trip from a timeout.
 void take_sample(SendState& state, Instant now);
 
-// An acknowledgement has moved una behind `psn`. True when it answers the tail probe and nothing else: what follows was lost.
-[[nodiscard]] bool is_probe_answered_alone(SendState& state, Instant now, wire::Psn psn);
+// An acknowledgement has come for everything before una: it may be the answer to the tail probe.
+void settle_probe(SendState& state, Instant now);
 
 // When on_send_timer has something to do; never() when nothing is awaited.
 [[nodiscard]] Instant send_deadline(const SendState& state);

@@ -14,7 +14,6 @@
 
 #include "base/time.h"
 #include "rocev2/rc/keepalive.h"
-#include "rocev2/rc/put_off_nak.h"
 #include "rocev2/rc/read_gaps.h"
 #include "rocev2/rc/read_window.h"
 #include "rocev2/rc/recovery.h"
@@ -25,6 +24,7 @@
 #include "rocev2/rc/round_trip.h"
 #include "rocev2/rc/scoreboard.h"
 #include "rocev2/rc/send_window.h"
+#include "rocev2/rc/suspected_loss.h"
 #include "rocev2/rc/tail_probe.h"
 #include "rocev2/rc/work.h"
 #include "rocev2/wire/psn.h"
@@ -58,7 +58,7 @@ struct SendState {
   SendCursor cursor;
   SendWindow window;
   uint16_t since_ack_request = 0;  // packets sent since one asked for an acknowledgement
-  PutOffNak nak;
+  SuspectedLoss suspected;
   bool draining = false;                  // SQD: begin no work
   std::optional<wire::Psn> credit_limit;  // last message for which the peer has a receive (LSN); none: it does not count them
 
@@ -105,10 +105,13 @@ struct SendState {
   }
   // How many responses of the oldest work, a READ, lie before una.
   [[nodiscard]] uint32_t index_of_una() const { return static_cast<uint32_t>(oldest->first_psn.distance_to(window.una())); }
+  // A request for responses from the one with this index on, of any READ, begins within what is asked for together.
+  [[nodiscard]] bool is_within_request(uint32_t index) const {
+    return index != Work::request_begin(index, read_window.request_packets());
+  }
   // una belongs to a READ request that the peer has executed, because some of its responses, or something behind it, has come.
   [[nodiscard]] bool oldest_read_is_executed() const {
-    return oldest != nullptr && oldest->kind == WorkKind::kRead &&
-           (gaps != nullptr || index_of_una() != Work::request_begin(index_of_una(), read_window.request_packets()));
+    return oldest != nullptr && oldest->kind == WorkKind::kRead && (gaps != nullptr || is_within_request(index_of_una()));
   }
 };
 

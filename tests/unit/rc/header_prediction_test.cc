@@ -41,6 +41,7 @@ LoneQpOptions options_of(bool predicts, bool recovers) {
 // One of the two ends.
 struct End : LoneQp {
   explicit End(bool predicts, bool recovers = true) : LoneQp(options_of(predicts, recovers)) {}
+  explicit End(const LoneQpOptions& options) : LoneQp(options) {}
 
   // As node::Node::on_frame. Says what became of the frame.
   std::string deliver(const Frame& raw, uint16_t port = 0) {
@@ -193,6 +194,61 @@ TEST(HeaderPrediction, DoesNotLearnFromWhatIsOnlyHeld) {
   EXPECT_EQ(end.deliver(end.frame_of(send(kOnly, kFirstPsn + 1, 40))), "taken");
   EXPECT_EQ(end.predicted, 0u);
   (void)end.completions();
+}
+
+LoneQpOptions first_psn_of(bool predicts, uint32_t psn) {
+  LoneQpOptions options = options_of(predicts, true);
+  options.remote_psn = psn;
+  return options;
+}
+
+TEST(HeaderPrediction, GoesOnWhereThePsnWraps) {
+  constexpr uint32_t kPsnCount = 1u << 24;
+  End with(first_psn_of(true, kPsnCount - 4));
+  End without(first_psn_of(false, kPsnCount - 4));
+  with.qp->post_receives(8);
+  without.qp->post_receives(8);
+  for (uint32_t i = 0; i < 8; ++i) {
+    const Frame frame = with.frame_of(send(kOnly, (kPsnCount - 4 + i) % kPsnCount, 40));
+    EXPECT_EQ(with.deliver(frame), "taken");
+    EXPECT_EQ(without.deliver(frame), "taken");
+    EXPECT_EQ(with.predicted, i);
+    expect_same(with, without);
+    expect_same_sent(with, without);
+  }
+  EXPECT_EQ(with.qp->info().expected_psn, Psn(4));
+  EXPECT_EQ(without.predicted, 0u);
+}
+
+// A queue pair that drains begins nothing of its own, and still takes what the peer sends.
+TEST(HeaderPrediction, TakesWhatComesWhileTheQueuePairDrains) {
+  End with(true);
+  End without(false);
+  for (End* end : {&with, &without}) {
+    end->qp->post_receives(4);
+    EXPECT_EQ(end->deliver(end->frame_of(send(kOnly, kFirstPsn, 40))), "taken");
+    EXPECT_TRUE(end->post_send(40, 1).ok());
+  }
+  expect_same_sent(with, without);
+  for (End* end : {&with, &without}) {
+    EXPECT_TRUE(end->qp->drain().ok());
+    EXPECT_TRUE(end->post_send(40, 2).ok());  // waits until the queue pair sends again
+  }
+  expect_same_sent(with, without);
+  const Frame frame = with.frame_of(send(kOnly, kFirstPsn + 1, 40));
+  EXPECT_EQ(with.deliver(frame), "taken");
+  EXPECT_EQ(without.deliver(frame), "taken");
+  EXPECT_EQ(with.predicted, 1u);
+  with.receive_ack(1000);
+  without.receive_ack(1000);
+  expect_same(with, without);
+  expect_same_sent(with, without);
+  EXPECT_TRUE(with.qp->drained() && without.qp->drained());
+  EXPECT_TRUE(with.qp->to_rts().ok() && without.qp->to_rts().ok());
+  expect_same_sent(with, without);
+  EXPECT_EQ(with.frames.size(), 1u);
+  (void)with.completions();
+  (void)without.completions();
 }
 
 // What a peer, the network or a stranger may do to a frame.

@@ -295,8 +295,23 @@ TEST(Reordering, SequenceNaksMakeItGoBackOnceInARoundTrip) {
     lone.receive_nak(psn, NakCode::kPsnSequenceError);
     EXPECT_EQ(lone.sent().size(), 0u);
   }
-  lone.pass(Duration::us(250));  // none of the repetitions was answered
-  EXPECT_EQ(lone.sent().at(0).psn, 1004u);
+  lone.pass(kRoundTrip - Duration::us(150));  // the repetition may be answered now
+  EXPECT_EQ(lone.sent().size(), 0u);
+  lone.pass(kRoundTrip / 4);
+  ASSERT_EQ(lone.sent().at(0).psn, 1004u);
+  // Where the repetition was not answered either, the next NAK waits only until it could be.
+  lone.pass(Duration::us(50));
+  lone.receive_nak(1004, NakCode::kPsnSequenceError);
+  lone.pass(kRoundTrip - Duration::us(90));
+  ASSERT_EQ(lone.sent().at(0).psn, 1004u);
+  // It was: an acknowledgement that comes so soon is of the repetition before.
+  lone.pass(Duration::us(40));
+  lone.receive_ack(1004);
+  lone.receive_nak(1005, NakCode::kPsnSequenceError);
+  lone.pass(kRoundTrip - Duration::us(40));
+  EXPECT_EQ(lone.sent().size(), 0u);
+  lone.pass(kRoundTrip / 4);
+  ASSERT_EQ(lone.sent().at(0).psn, 1005u);
   lone.receive_ack(1008);
   EXPECT_FALSE(lone.qp->has_unfinished_work());
 }

@@ -193,18 +193,26 @@ TEST(Retries, AreExhaustedAtTheLimitAndStartAgainWithProgress) {
   EXPECT_TRUE(Retries(0).exhausted());
 }
 
-TEST(PutOffNak, HasProgressedOnlyWhileItExists) {
-  PutOffNak nak;
-  EXPECT_FALSE(nak.exists());
-  EXPECT_FALSE(nak.progressed());
-  nak.put_off(true);
-  EXPECT_TRUE(nak.exists());
-  EXPECT_TRUE(nak.progressed());
-  nak.drop();
-  EXPECT_FALSE(nak.progressed());
-  nak.put_off(false);
-  EXPECT_TRUE(nak.exists());
-  EXPECT_FALSE(nak.progressed());
+TEST(SuspectedLoss, HasProgressedOnlyWhileItExists) {
+  SuspectedLoss suspected;
+  EXPECT_FALSE(suspected.exists());
+  EXPECT_FALSE(suspected.progressed());
+  suspected.note_nak(true);
+  EXPECT_TRUE(suspected.exists());
+  EXPECT_TRUE(suspected.progressed());
+  EXPECT_FALSE(suspected.is_of_probe());
+  suspected.drop();
+  EXPECT_FALSE(suspected.progressed());
+  suspected.note_nak(false);
+  EXPECT_TRUE(suspected.exists());
+  EXPECT_FALSE(suspected.progressed());
+  suspected.note_probe_answer();
+  EXPECT_TRUE(suspected.is_of_probe());
+  EXPECT_TRUE(suspected.progressed());
+  EXPECT_TRUE(suspected.is_patient());
+  suspected.learn(false);
+  suspected.drop();
+  EXPECT_FALSE(suspected.is_patient());
 }
 
 TEST(Recovery, EndsWithEverythingThatWasTrueOfIt) {
