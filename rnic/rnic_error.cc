@@ -65,6 +65,7 @@ std::string_view to_string(DeviceEvent event) noexcept {
                                                                              "port_up",
                                                                              "port_change",
                                                                              "device_refused",
+                                                                             "listening_again",
                                                                              "other"};
   return kNames[static_cast<size_t>(event)];
 }

@@ -51,9 +51,10 @@ enum class DeviceEvent : uint8_t {
   kPortUp,
   kPortChange,  // of an address, a partition, a manager
   kRefused,     // a device could not be opened, or did not register our memory
+  kListening,   // an address that was lost with its device is listened on again
   kOther,
 };
-inline constexpr uint32_t kDeviceEventCount = 12;
+inline constexpr uint32_t kDeviceEventCount = 13;
 [[nodiscard]] std::string_view to_string(DeviceEvent event) noexcept;
 
 }  // namespace cw::rnic

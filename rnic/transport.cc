@@ -48,6 +48,7 @@ RnicErrorCause cause_of(DeviceEvent event) {
     case DeviceEvent::kPortUp:
     case DeviceEvent::kPortChange:
     case DeviceEvent::kRefused:
+    case DeviceEvent::kListening:
     case DeviceEvent::kOther:
       break;
   }
@@ -683,7 +684,6 @@ void RnicTransport::on_device_removed(Instant now, RnicId id) {
   if (connection == nullptr || !connection->is_attached) {
     return;
   }
-  ++stats_.device_events[static_cast<size_t>(DeviceEvent::kDeviceRemoved)];
   if (connection->state == Connection::State::kAsked) {
     on_failed(now, id);
     return;
@@ -709,6 +709,14 @@ void RnicTransport::on_queue_pair_event(Instant now, RnicId id, DeviceEvent even
   }
   if (const RnicErrorCause cause = cause_of(event); cause != RnicErrorCause::kNone) {
     lose(now, *connection, {.cause = cause});
+  }
+}
+
+void RnicTransport::on_device_failed(Instant now, RnicId id, DeviceEvent event) {
+  now_ = now;
+  Connection* connection = find(id.value());
+  if (connection != nullptr && connection->state == Connection::State::kAnswered && connection->is_attached) {
+    lose(now, *connection, {.cause = cause_of(event)});
   }
 }
 

@@ -131,11 +131,14 @@ class RnicTransport final : public verbs::Transport {
   void on_failed(Instant now, RnicId connection);
   // Nothing more comes of a connection that has ended.
   void on_parted(Instant now, RnicId connection);
-  // The device goes: nothing may refer to it when this returns.
-  void on_device_removed(Instant now, RnicId connection);
-  // The device's events, of a queue pair or of none.
+  // The device's events, of a queue pair or of what more than one may have: a port, a completion queue, the device. Each is told
+  // once, whoever it concerns, and is counted here.
   void on_queue_pair_event(Instant now, RnicId connection, DeviceEvent event);
   void on_device_event(Instant now, DeviceEvent event);
+  // on_device_event() has told what has failed: its completion queue, or its device.
+  void on_device_failed(Instant now, RnicId connection, DeviceEvent event);
+  // Likewise, the device goes: nothing may refer to it when this returns.
+  void on_device_removed(Instant now, RnicId connection);
   void on_completion(Instant now, const WorkDone& done);
   // Gives the device and the peers what the turn has brought. True when there was something.
   bool flush(Instant now);

@@ -91,6 +91,9 @@ Loaded load_libraries() {
   find(verbs, "ibv_get_async_event", core.get_async_event, out);
   find(verbs, "ibv_ack_async_event", core.ack_async_event, out);
   find(verbs, "ibv_get_device_name", core.get_device_name, out);
+  if (verbs != nullptr) {
+    core.get_device_index = reinterpret_cast<decltype(core.get_device_index)>(dlsym(verbs, "ibv_get_device_index"));
+  }
   find(cm, "rdma_get_devices", core.cm_get_devices, out);
   find(cm, "rdma_free_devices", core.cm_free_devices, out);
   find(cm, "rdma_create_event_channel", core.cm_create_event_channel, out);

@@ -35,6 +35,8 @@ struct RdmaCore {
   decltype(&::ibv_get_async_event) get_async_event = nullptr;
   decltype(&::ibv_ack_async_event) ack_async_event = nullptr;
   decltype(&::ibv_get_device_name) get_device_name = nullptr;
+  // ibv_get_device_index(): the kernel's number of a device, which no other gets; -1: not known. Null before rdma-core 34.
+  int (*get_device_index)(ibv_device* device) = nullptr;
   decltype(&::rdma_get_devices) cm_get_devices = nullptr;
   decltype(&::rdma_free_devices) cm_free_devices = nullptr;
   decltype(&::rdma_create_event_channel) cm_create_event_channel = nullptr;

@@ -21,7 +21,9 @@ constexpr uint32_t kCmEventsInTurn = 16;
 constexpr int kAsyncEventsInTurn = 64;
 // Looking at the descriptors is a system call; completions are not.
 constexpr Duration kQuietEvents = Duration::us(20);
+// A device that is made anew is soon there; one that is not costs system calls with each attempt.
 constexpr Duration kListenRetry = Duration::seconds(1);
+constexpr Duration kListenRetryMax = Duration::seconds(30);
 constexpr Duration kOpenRetry = Duration::seconds(10);
 constexpr IpAddress kWildcardV6{};
 const IpAddress kWildcardV4 = IpAddress::v4(0);
@@ -78,8 +80,8 @@ bool is_of_queue_pair(ibv_event_type type) {
 
 }  // namespace
 
-RdmaHost::RdmaHost(const RdmaHostOptions& options, std::vector<MutableBytes> memory)
-    : options_(options), memory_(std::move(memory)), epoll_fd_(epoll_create1(EPOLL_CLOEXEC)) {
+RdmaHost::RdmaHost(const RdmaHostOptions& options, std::vector<MutableBytes> memory, const RdmaCore* core)
+    : options_(options), memory_(std::move(memory)), given_core_(core), epoll_fd_(epoll_create1(EPOLL_CLOEXEC)) {
   CW_ASSERT(epoll_fd_ >= 0);
 }
 
@@ -125,7 +127,7 @@ bool RdmaHost::start() {
     return true;
   }
   std::string problem;
-  const RdmaCore* core = RdmaCore::load(problem);
+  const RdmaCore* core = given_core_ != nullptr ? given_core_ : RdmaCore::load(problem);
   channel_ = core == nullptr ? nullptr : core->cm_create_event_channel();
   if (channel_ == nullptr) {
     return false;
@@ -173,7 +175,7 @@ bool RdmaHost::open_listener(const RdmaListen& wanted, const IpAddress& address)
   if (!listen_on(*listener)) {
     return false;
   }
-  const bool can_serve = open_devices(*listener);
+  const bool can_serve = open_devices(monotonic_now(), *listener);
   if (!can_serve) {
     (void)core_->cm_destroy_id(listener->id);
     return false;
@@ -189,8 +191,11 @@ bool RdmaHost::serves(const RdmaListen& wanted, ibv_device* device) const {
 // All that the listener's connections can come by: memory takes long to register, and a core that does so for the first
 // connection keeps its others waiting. False: there are some, and none can be used. Those that appear later are opened with their
 // first connection.
-bool RdmaHost::open_devices(const Listener& listener) {
-  const Instant now = monotonic_now();
+//
+// A listener of any address is bound to no device and hears of none that goes. A device without connections is then let go when
+// it says itself that it has failed, which not every driver has it do: the kernel may wait for us. An id bound to each device
+// would be told, and takes an address of that device, which the GIDs of iWARP do not tell.
+bool RdmaHost::open_devices(Instant now, const Listener& listener) {
   if (listener.id->verbs != nullptr) {
     return device_of(now, listener.id->verbs->device) != nullptr;
   }
@@ -211,13 +216,25 @@ bool RdmaHost::open_devices(const Listener& listener) {
 }
 
 // An address is a device's. Listeners of any address are not asked: the kernel adds and removes devices under them.
+// One whose device cannot be used stays lost, as it would not have been opened: it would refuse everybody.
 void RdmaHost::listen_again(Instant now) {
-  listen_after_ = Instant::never();
+  bool has_lost = false;
   for (const auto& listener : listeners_) {
-    if (listener->id == nullptr && !listen_on(*listener)) {
-      listen_after_ = now + kListenRetry;
+    if (listener->id != nullptr) {
+      continue;
+    }
+    if (!listen_on(*listener)) {
+      has_lost = true;
+    } else if (!open_devices(now, *listener)) {
+      (void)core_->cm_destroy_id(std::exchange(listener->id, nullptr));
+      has_lost = true;
+    } else {
+      listener->is_removed = false;
+      transport_->on_device_event(now, rnic::DeviceEvent::kListening);
     }
   }
+  listen_pause_ = std::min(listen_pause_ * 2, kListenRetryMax);
+  listen_after_ = has_lost ? now + listen_pause_ : Instant::never();
 }
 
 void RdmaHost::unlisten(uint16_t port) {
@@ -316,6 +333,11 @@ bool RdmaHost::take_cm_event(CmEvent& out) {
   out.type = event->event;
   out.id = event->id;
   out.listener = event->listen_id;
+  if (event->event != RDMA_CM_EVENT_CONNECT_REQUEST) {
+    const bool is_listener = std::ranges::any_of(listeners_, [&](const auto& each) { return each->id == event->id; });
+    out.connection = is_listener ? rnic::RnicId() : static_cast<const Peer*>(event->id->context)->connection;
+    out.device = event->id->verbs == nullptr ? nullptr : event->id->verbs->device;
+  }
   if (event->event == RDMA_CM_EVENT_CONNECT_REQUEST) {
     out.initiator_depth = event->param.conn.initiator_depth;
     if (event->param.conn.private_data != nullptr) {
@@ -334,16 +356,17 @@ void RdmaHost::on_cm_event(Instant now, const CmEvent& event) {
   }
   const auto listener = std::ranges::find_if(listeners_, [&](const auto& each) { return each->id == event.id; });
   if (listener != listeners_.end()) {
-    const bool is_lost = event.type == RDMA_CM_EVENT_DEVICE_REMOVAL;
-    if (is_lost) {
+    if (event.type == RDMA_CM_EVENT_DEVICE_REMOVAL) {
+      on_removal(now, event.device);
       (void)core_->cm_destroy_id(std::exchange((*listener)->id, nullptr));
-      listen_after_ = now + kListenRetry;
+      listen_pause_ = kListenRetry;
+      listen_after_ = now + listen_pause_;
+    } else {
+      transport_->on_device_event(now, rnic::DeviceEvent::kOther);
     }
-    transport_->on_device_event(now, is_lost ? rnic::DeviceEvent::kDeviceRemoved : rnic::DeviceEvent::kOther);
     return;
   }
-  const Peer& peer = *static_cast<const Peer*>(event.id->context);
-  const rnic::RnicId connection = peer.connection;
+  const rnic::RnicId connection = event.connection;
   switch (event.type) {
     case RDMA_CM_EVENT_ESTABLISHED:
       transport_->on_established(now, connection);
@@ -355,7 +378,7 @@ void RdmaHost::on_cm_event(Instant now, const CmEvent& event) {
       transport_->on_parted(now, connection);
       return;
     case RDMA_CM_EVENT_DEVICE_REMOVAL:
-      peer.device->is_gone = true;
+      on_removal(now, event.device);
       transport_->on_device_removed(now, connection);
       return;
     case RDMA_CM_EVENT_CONNECT_ERROR:
@@ -368,6 +391,26 @@ void RdmaHost::on_cm_event(Instant now, const CmEvent& event) {
     default:
       transport_->on_device_event(now, rnic::DeviceEvent::kOther);
       return;
+  }
+}
+
+// All ids that are bound to a device are told that it goes: it is gone with the first, and told once.
+void RdmaHost::on_removal(Instant now, const ibv_device* which) {
+  bool was_told = false;
+  for (const auto& device : devices_) {
+    if (device->device() == which) {
+      device->is_gone = true;
+      was_told |= std::exchange(device->is_removed, true);
+    }
+  }
+  for (const auto& listener : listeners_) {
+    if (listener->id != nullptr && listener->id->verbs != nullptr && listener->id->verbs->device == which) {
+      was_told |= std::exchange(listener->is_removed, true);
+    }
+  }
+  forget_refusals(which);
+  if (!was_told) {
+    transport_->on_device_event(now, rnic::DeviceEvent::kDeviceRemoved);
   }
 }
 
@@ -419,13 +462,16 @@ RdmaDevice* RdmaHost::device_of(Instant now, ibv_device* which) {
     return known->get();
   }
   // To pin memory and find that it is too much takes long, and peers may ask for it as often as they like.
-  std::erase_if(refusals_, [now](const Refusal& refusal) { return now >= refusal.again; });
+  const int index = core_->get_device_index == nullptr ? -1 : core_->get_device_index(which);
+  std::erase_if(refusals_, [&](const Refusal& refusal) {
+    return now >= refusal.again || (refusal.device == which && refusal.index != index);
+  });
   if (std::ranges::find(refusals_, which, &Refusal::device) != refusals_.end()) {
     return nullptr;
   }
   auto device = RdmaDevice::open(*core_, which, memory_);
   if (device == nullptr) {
-    refusals_.push_back({which, now + kOpenRetry});
+    refusals_.push_back({which, index, now + kOpenRetry});
     transport_->on_device_event(now, rnic::DeviceEvent::kRefused);
     return nullptr;
   }
@@ -438,34 +484,38 @@ RdmaDevice* RdmaHost::device_of(Instant now, ibv_device* which) {
   return devices_.back().get();
 }
 
+// Of a device that goes: another one may come to lie where it has lain.
+void RdmaHost::forget_refusals(const ibv_device* device) {
+  std::erase_if(refusals_, [device](const Refusal& refusal) { return refusal.device == device; });
+}
+
 void RdmaHost::take_async_events(Instant now, RdmaDevice& device) {
   ibv_async_event event{};
   for (int i = 0; i < kAsyncEventsInTurn && core_->get_async_event(device.context(), &event) == 0; ++i) {
     const rnic::DeviceEvent kind = event_of(event.event_type);
     // A queue pair that was destroyed has no events left, so there is one, and whose it is stands there. A client can have it
     // make many: who they are for is not looked for.
-    const bool is_of_one = is_of_queue_pair(event.event_type);
-    const Peer* peer = is_of_one ? static_cast<const Peer*>(event.element.qp->qp_context) : nullptr;
+    const Peer* peer = is_of_queue_pair(event.event_type) ? static_cast<const Peer*>(event.element.qp->qp_context) : nullptr;
     const ibv_cq* cq = event.event_type == IBV_EVENT_CQ_ERR ? event.element.cq : nullptr;
     core_->ack_async_event(&event);  // before its queue pair may be destroyed
+    if (peer != nullptr) {
+      transport_->on_queue_pair_event(now, peer->connection, kind);
+      continue;
+    }
+    transport_->on_device_event(now, kind);
     const bool ends_all = event.event_type == IBV_EVENT_DEVICE_FATAL;
     device.is_gone |= ends_all;
     if (cq != nullptr) {
       static_cast<CompletionQueue*>(cq->cq_context)->is_broken = true;
     }
-    if (!is_of_one && cq == nullptr && !ends_all) {
-      transport_->on_device_event(now, kind);
-      continue;
-    }
-    if (peer != nullptr) {
-      transport_->on_queue_pair_event(now, peer->connection, kind);
+    if (!ends_all && cq == nullptr) {
       continue;
     }
     // All of a queue or a device end with it: once, and then nothing more comes of it.
     for (const auto& each : peers_) {
       if (each != nullptr && each->id != nullptr && each->qp != nullptr && each->device == &device &&
           (ends_all || each->queue->cq == cq)) {
-        transport_->on_queue_pair_event(now, each->connection, kind);
+        transport_->on_device_failed(now, each->connection, kind);
       }
     }
   }
@@ -482,6 +532,7 @@ void RdmaHost::close_idle_devices() {
     }
     (void)epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, device->channel_fd(), nullptr);
     (void)epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, device->async_fd(), nullptr);
+    forget_refusals(device->device());
     return true;
   });
 }

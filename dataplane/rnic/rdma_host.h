@@ -40,8 +40,9 @@ struct RdmaHostOptions {
 
 class RdmaHost final : public rnic::RnicHost, public WireShell {
  public:
-  // What buffers lie in: `memory` of each pool, registered with each device that is used.
-  RdmaHost(const RdmaHostOptions& options, std::vector<MutableBytes> memory);
+  // What buffers lie in: `memory` of each pool, registered with each device that is used. `core`: null, it is loaded with the
+  // first listener; or a test's.
+  RdmaHost(const RdmaHostOptions& options, std::vector<MutableBytes> memory, const RdmaCore* core = nullptr);
   ~RdmaHost() override;
   RdmaHost(const RdmaHost&) = delete;
   RdmaHost& operator=(const RdmaHost&) = delete;
@@ -86,19 +87,24 @@ class RdmaHost final : public rnic::RnicHost, public WireShell {
   };
   // It could not be opened, or not register what it must.
   struct Refusal {
-    const ibv_device* device = nullptr;
+    const ibv_device* device = nullptr;  // another one may lie there when this one is gone
+    int index = -1;                      // the kernel's number of it, where that is known
     Instant again;
   };
   struct Listener {
     RdmaListen wanted;
     IpAddress address;
     rdma_cm_id* id = nullptr;  // nullptr: the device that had its address has gone
+    bool is_removed = false;   // that it goes was told
   };
   // Of an event, what outlives its acknowledgement.
   struct CmEvent {
     rdma_cm_event_type type = RDMA_CM_EVENT_ADDR_RESOLVED;
     rdma_cm_id* id = nullptr;
     rdma_cm_id* listener = nullptr;
+    // Whose id it is, of a connection: messages that came before may end it, and then there is no id any more.
+    rnic::RnicId connection;
+    const ibv_device* device = nullptr;  // DEVICE_REMOVAL
     uint8_t initiator_depth = 0;
     std::array<uint8_t, 256> private_data{};
     size_t private_bytes = 0;
@@ -111,14 +117,16 @@ class RdmaHost final : public rnic::RnicHost, public WireShell {
   [[nodiscard]] bool listen_on(Listener& listener);
   void listen_again(Instant now);
   [[nodiscard]] bool serves(const RdmaListen& wanted, ibv_device* device) const;
-  [[nodiscard]] bool open_devices(const Listener& listener);
+  [[nodiscard]] bool open_devices(Instant now, const Listener& listener);
   [[nodiscard]] RdmaDevice* device_of(Instant now, ibv_device* device);
+  void forget_refusals(const ibv_device* device);
   void watch(int fd);
   [[nodiscard]] bool poll_queues(Instant now);
   [[nodiscard]] bool poll_events(Instant now);
   [[nodiscard]] bool take_cm_event(CmEvent& out);
   void on_cm_event(Instant now, const CmEvent& event);
   void on_request(Instant now, const CmEvent& event);
+  void on_removal(Instant now, const ibv_device* which);
   void refuse(rdma_cm_id* id);
   void take_async_events(Instant now, RdmaDevice& device);
   void close_idle_devices();
@@ -127,6 +135,7 @@ class RdmaHost final : public rnic::RnicHost, public WireShell {
   RdmaHostOptions options_;
   std::vector<MutableBytes> memory_;
   rnic::RnicTransport* transport_ = nullptr;
+  const RdmaCore* given_core_;
   const RdmaCore* core_ = nullptr;  // once something listens
   rdma_event_channel* channel_ = nullptr;
   int epoll_fd_;
@@ -137,6 +146,7 @@ class RdmaHost final : public rnic::RnicHost, public WireShell {
   std::list<std::string> names_;             // of devices that are, or were: whoever describes a connection keeps them
   Instant events_after_;                     // when the descriptors are looked at next
   Instant listen_after_ = Instant::never();  // when lost listeners are tried again
+  Duration listen_pause_;                    // and how long after that
 };
 
 }  // namespace cw::dataplane

@@ -294,9 +294,7 @@ TEST(RnicConnection, ADeviceMayGoBeforeItsRequestsAreAnswered) {
 TEST(RnicConnection, EventsOfItsQueuePairEndIt) {
   for (const auto& [event, cause, origin] : {std::tuple(DeviceEvent::kAccessError, "access_error", "peer"),
                                              {DeviceEvent::kRequestError, "request_error", "peer"},
-                                             {DeviceEvent::kQueuePairFatal, "queue_pair", "device"},
-                                             {DeviceEvent::kCompletionQueueError, "completion_queue", "device"},
-                                             {DeviceEvent::kDeviceFatal, "device_fatal", "device"}}) {
+                                             {DeviceEvent::kQueuePairFatal, "queue_pair", "device"}}) {
     OneEnd end;
     const RnicId id = end.connect();
     end.transport.on_queue_pair_event(end.now, id, event);
@@ -304,6 +302,24 @@ TEST(RnicConnection, EventsOfItsQueuePairEndIt) {
     EXPECT_TRUE(end.was_disconnected_by(verbs::DisconnectCause::kTransport));
     EXPECT_EQ(end.cause(), cause);
     EXPECT_EQ(end.transport.describe(end.connection).error.origin, origin);
+    EXPECT_TRUE(end.host.at(id).failed);
+    EXPECT_EQ(end.transport.stats().device_events[static_cast<size_t>(event)], 1u);
+    end.expect_nothing_left();
+  }
+}
+
+// However many end with it, it was one event, and is counted as one.
+TEST(RnicConnection, ItEndsWithItsDeviceOrCompletionQueue) {
+  for (const auto& [event, cause] :
+       {std::pair(DeviceEvent::kCompletionQueueError, "completion_queue"), {DeviceEvent::kDeviceFatal, "device_fatal"}}) {
+    OneEnd end;
+    const RnicId id = end.connect();
+    end.transport.on_device_event(end.now, event);
+    end.transport.on_device_failed(end.now, id, event);
+    end.turn();
+    EXPECT_TRUE(end.was_disconnected_by(verbs::DisconnectCause::kTransport));
+    EXPECT_EQ(end.cause(), cause);
+    EXPECT_EQ(end.transport.describe(end.connection).error.origin, "device");
     EXPECT_TRUE(end.host.at(id).failed);
     EXPECT_EQ(end.transport.stats().device_events[static_cast<size_t>(event)], 1u);
     end.expect_nothing_left();
