@@ -5,12 +5,14 @@
 // Exit status: 0 ended in order, 1 could not start or the configuration is wrong, 2 wrong usage.
 #include <fmt/format.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 #include <CLI/CLI.hpp>
 
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <memory>
 #include <new>
 #include <optional>
@@ -18,7 +20,9 @@
 #include <string_view>
 #include <thread>
 
+#include "base/last_words.h"
 #include "control/config/config_file.h"
+#include "control/recorder/recorder.h"
 #include "control/service/notifier.h"
 #include "dataplane/control_thread.h"
 #include "dataplane/core_threads.h"
@@ -27,9 +31,12 @@
 #include "dataplane/kernel_addresses.h"
 #include "dataplane/management.h"
 #include "telemetry/log.h"
+#include "telemetry/log_record.h"
 
 namespace cw::dataplane {
 namespace {
+
+using control::recorder::Recorder;
 
 constexpr const char* kVersion = CAUSEWAY_VERSION;
 constexpr int kExitUsage = 2;
@@ -46,28 +53,62 @@ int say(const std::string& sentence) {
       "causewayd: out of memory: ends here, to be started again; "
       "raise the limit (MemoryMax, ulimit -v, the container's), or lower limits.connections_max\n";
   [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, kSentence.data(), kSentence.size());
+  set_last_words("out of memory");
   std::abort();
 }
 
 void say_ready(const control::Config& config, const Management& management) {
   const std::optional<control::SocketAddress> metrics = management.metrics_address();
-  std::fprintf(stderr, "causewayd: ready, instance %s, %zu ports, admin socket %s%s\n", config.gateway.instance.c_str(),
-               config.ports.size(), management.admin_socket().c_str(),
-               metrics ? fmt::format(", metrics http://{}/metrics", control::to_string(*metrics)).c_str() : "");
+  const std::string said =
+      fmt::format("ready, instance {}, {} {}, admin socket {}{}", config.gateway.instance, config.ports.size(),
+                  config.ports.size() == 1 ? "port" : "ports", management.admin_socket(),
+                  metrics ? fmt::format(", metrics http://{}/metrics", control::to_string(*metrics)) : "");
+  if (config.log.format == control::LogLineFormat::kJson) {
+    telemetry::log_info("{}", said);
+  } else {
+    std::fprintf(stderr, "causewayd: %s\n", said.c_str());
+  }
 }
 
-int serve(const control::Config& file_config, const std::string& config_path, bool verbose) {
-  // Before any thread starts, so that all of them leave these to the control thread.
-  const sigset_t signals = ControlThread::signals();
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  signal(SIGPIPE, SIG_IGN);
-  std::set_new_handler(on_no_memory);
-  telemetry::log_start(file_config.log.level);
-
+// What outlives the process, when it ends and does not say so. Without it the gateway serves all the same.
+std::unique_ptr<Recorder> open_recorder(const control::Config& config, const std::string& config_path) {
+  std::error_code unknown;
+  const control::recorder::Head head{.version = kVersion,
+                                     .instance = config.gateway.instance,
+                                     .config_path = std::filesystem::absolute(config_path, unknown).string(),
+                                     .program = std::filesystem::read_symlink("/proc/self/exe", unknown).string(),
+                                     .pid = static_cast<uint64_t>(getpid())};
+  std::string before;
   std::string problem;
+  std::unique_ptr<Recorder> recorder =
+      Recorder::open(control::recorder::recorder_path(control::admin_socket_path(config)), head, before, problem);
+  if (recorder == nullptr) {
+    telemetry::log_warning("{}: should this process crash, causewayctl report has nothing of it", problem);
+    return nullptr;
+  }
+  recorder->note_fatal_signals();
+  telemetry::log_record_in(recorder.get());
+  if (!before.empty()) {
+    telemetry::log_warning("{}", before);
+  }
+  return recorder;
+}
+
+// Without the option there are no core dumps, which would have the data of clients; with it as large as the limit allows that the
+// process was started with. Limits of users are not ours to lift.
+void set_core_dumps(bool wanted) {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_CORE, &limit) == 0) {
+    limit.rlim_cur = wanted ? limit.rlim_max : 0;
+    (void)setrlimit(RLIMIT_CORE, &limit);
+  }
+}
+
+int run_gateway(const control::Config& file_config, const std::string& config_path, bool verbose, Recorder* recorder,
+                std::string& problem) {
   control::Config config = file_config;
   if (!fill_kernel_addresses(config, problem)) {
-    return say(problem);
+    return 1;
   }
   const control::Notifier notifier = control::Notifier::open(control::notify_environment(), problem);
   if (!problem.empty()) {
@@ -75,12 +116,13 @@ int serve(const control::Config& file_config, const std::string& config_path, bo
   }
   const std::unique_ptr<DataPath> path = DataPath::create(config, notifier, verbose, problem);
   if (path == nullptr) {
-    return say(problem);
+    return 1;
   }
-  Management management({.file_config = file_config, .config = config, .config_path = config_path, .version = kVersion}, *path,
-                        notifier);
+  Management management(
+      {.file_config = file_config, .config = config, .config_path = config_path, .version = kVersion, .recorder = recorder},
+      *path, notifier);
   if (!management.listen(problem)) {
-    return say(problem);
+    return 1;
   }
 
   path->workers().start();
@@ -96,11 +138,29 @@ int serve(const control::Config& file_config, const std::string& config_path, bo
   return 0;
 }
 
+int serve(const control::Config& config, const std::string& config_path, bool verbose) {
+  // Before any thread starts, so that all of them leave these to the control thread.
+  const sigset_t signals = ControlThread::signals();
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  signal(SIGPIPE, SIG_IGN);
+  std::set_new_handler(on_no_memory);
+  telemetry::log_start(config.log, config.gateway.instance);
+  const std::unique_ptr<Recorder> recorder = open_recorder(config, config_path);
+  std::string problem;
+  const int status = run_gateway(config, config_path, verbose, recorder.get(), problem);
+  if (recorder != nullptr) {
+    telemetry::log_record_in(nullptr);
+    recorder->end(status == 0 ? control::recorder::End::kInOrder : control::recorder::End::kNotStarted, problem);
+  }
+  return status == 0 ? status : say(problem);
+}
+
 int run(int argc, char** argv) {
   CLI::App cli("causewayd: RPC-over-RDMA gateway (RoCEv2 on DPDK, iWARP on TCP)");
   std::string path = "/etc/causeway/causeway.toml";
   std::string file_to_check;
   bool verbose = false;
+  bool core_dumps = false;
   const CLI::Option* config_option = cli.add_option("-c,--config", path, "configuration file")->capture_default_str();
   const CLI::Option* check_option =
       cli.add_option("--check-config", file_to_check,
@@ -108,10 +168,12 @@ int run(int argc, char** argv) {
           ->expected(0, 1)
           ->type_name("[FILE]");
   cli.add_flag("-v,--verbose", verbose, "show DPDK's own start-up messages");
+  cli.add_flag("--core-dumps", core_dumps, "let a crash leave a core dump; it has data of clients");
   cli.set_version_flag("-V,--version", std::string("causewayd ") + kVersion);
   cli.footer(
-      "Ends on SIGTERM or SIGINT after disconnecting all clients. SIGHUP reads the configuration again; what it cannot change\n"
-      "at run time is said in the log. See causewayctl for status and statistics.\n"
+      "Ends on SIGTERM or SIGINT: drains for gateway.drain_on_stop_s seconds at most, then disconnects all clients.\n"
+      "SIGHUP reads the configuration again; what it cannot change at run time is said in the log.\n"
+      "See causewayctl for status and statistics.\n"
       "Exit status: 0 ended in order, 1 could not start or the configuration is wrong, 2 wrong usage.");
   cli.callback([&] {
     if (!file_to_check.empty() && config_option->count() > 0) {
@@ -139,6 +201,7 @@ int run(int argc, char** argv) {
     std::fprintf(stdout, "%s: fine\n", path.c_str());
     return 0;
   }
+  set_core_dumps(core_dumps);
   const int status = serve(loaded.config, path, verbose);
   stop_eal();
   return status;

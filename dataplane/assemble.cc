@@ -91,7 +91,7 @@ void limit_connections(Options& options, const control::LimitsConfig& limits, co
 
 CpuSettings cpu_settings(const control::Config& config) {
   return {.main_lcore = config.dataplane.main_lcore,
-          .poll_lcores = config.dataplane.poll_lcores,
+          .poll_lcores = control::poll_cpus(config),
           .worker_lcores = config.dataplane.worker_lcores};
 }
 
@@ -112,7 +112,8 @@ EalSettings eal_settings(const control::Config& config) {
 
 PortSettings port_settings(const control::Config& config, const control::PortConfig& port) {
   PortSettings settings;
-  settings.cores = static_cast<uint32_t>(config.dataplane.poll_lcores.size());
+  settings.cores = control::poll_core_count(config);
+  settings.cores_without_queue = static_cast<uint32_t>(config.iwarp.poll_lcores.size());
   settings.device = port.device;
   settings.mtu = port.mtu;
   settings.beside_kernel = port.beside_kernel;
@@ -206,9 +207,17 @@ std::unique_ptr<gateway::ConnectionQuota> client_quota(const control::Config& co
   return std::make_unique<SharedQuota>(UINT32_MAX, per_class);
 }
 
+void set_client_rates(const control::Config& config, const gateway::ConfigIds& numbers, const gateway::ClientRates& rates) {
+  for (const control::ClientConfig& client : config.clients) {
+    const rpcrdma::SharedRates& own = rates[*numbers.clients.find(client.name)];
+    own.calls->set(client.calls_per_second);
+    own.bytes->set(client.bytes_per_second);
+  }
+}
+
 gateway::GatewayOptions gateway_options(const control::Config& config, const CoreShare& core, gateway::ConnectionQuota& quota,
-                                        gateway::ConnectionQuota& client_quota, gateway::SourcePorts& source_ports,
-                                        const gateway::ConfigIds& numbers) {
+                                        gateway::ConnectionQuota& client_quota, const gateway::ClientRates& client_rates,
+                                        gateway::SourcePorts& source_ports, const gateway::ConfigIds& numbers) {
   gateway::GatewayOptions options;
   options.core = core;
   options.quota = &quota;
@@ -266,6 +275,7 @@ gateway::GatewayOptions gateway_options(const control::Config& config, const Cor
     listener.server.limits.read_bytes_max = limits.call_bytes_max;
   }
   options.client_quota = &client_quota;
+  options.client_rates = &client_rates;
   options.clients.resize(numbers.clients.values().size());
   for (const control::ClientConfig& config_client : config.clients) {
     gateway::ClientClassOptions& clients = options.clients[*numbers.clients.find(config_client.name)];
@@ -273,6 +283,8 @@ gateway::GatewayOptions gateway_options(const control::Config& config, const Cor
     clients.prefixes = config_client.prefixes;
     clients.allow = config_client.allow;
     clients.connections_max = client_connections_max(config_client);
+    clients.calls_per_second = config_client.calls_per_second;
+    clients.bytes_per_second = config_client.bytes_per_second;
     clients.credits_max = config_client.credits == 0 ? UINT32_MAX : config_client.credits;
     if (config_client.bytes_in_flight_max != 0) {
       clients.bytes_in_flight_max = std::max<uint64_t>(1, config_client.bytes_in_flight_max / core.count);
@@ -333,8 +345,9 @@ RdmaHostOptions rdma_options(const control::Config& config, const CoreShare& cor
   return options;
 }
 
-TcpStreamsOptions tcp_options(const control::Config& config) {
+TcpStreamsOptions tcp_options(const control::Config& config, const CoreShare& core) {
   TcpStreamsOptions options;
+  options.listens = control::serves_iwarp(config, core.index);
   for (const control::ListenerConfig& listener : config.listeners) {
     if (listener.address && listener.transport != control::TransportKind::kVerbs) {
       options.listen.push_back({*listener.address, listener.port});
@@ -365,7 +378,7 @@ node::RoceOptions roce_options(const control::Config& config, const CoreShare& c
 WorkerPoolOptions worker_options(const control::Config& config) {
   WorkerPoolOptions options;
   options.workers = config.dataplane.workers;
-  options.cores = static_cast<uint32_t>(config.dataplane.poll_lcores.size());
+  options.cores = control::poll_core_count(config);
   options.spin = config.dataplane.idle == control::IdleMode::kSpin;
   for (const control::BackendConfig& backend : config.backends) {
     options.names.push_back(backend.name);

@@ -21,6 +21,8 @@ namespace cw::dataplane {
 namespace {
 
 constexpr auto kShutdownTimeout = std::chrono::seconds(5);
+// A drain whose time is up ends what is left by force, which takes a moment.
+constexpr auto kForceTime = std::chrono::seconds(1);
 constexpr long kTurnNs = 20'000'000;
 
 int64_t unix_now_s() {
@@ -112,7 +114,7 @@ ControlThread::ControlThread(control::Config config, std::string config_path, st
       changes_(changes),
       health_(health),
       planner_(config_),
-      lcores_(config_.dataplane.poll_lcores),
+      lcores_(control::poll_cpus(config_)),
       watch_(make_watch(apps_, notifier)) {}
 
 sigset_t ControlThread::signals() {
@@ -132,17 +134,14 @@ void ControlThread::run(std::atomic<bool>& stop) {
     write_notices(monotonic_now());
     watch_cores();
     trouble_.turn(monotonic_now());
-    if (signal == SIGHUP && !stopping_) {
+    if (signal == SIGHUP && phase_ == Phase::kServing) {
       (void)reload("SIGHUP");
     }
     drain_.turn();
-    if (signal == SIGTERM || signal == SIGINT) {
-      if (stopping_) {
-        break;  // asked twice: at once
-      }
-      begin_shutdown();
+    if ((signal == SIGTERM || signal == SIGINT) && !on_stop_signal(signal == SIGTERM ? "SIGTERM" : "SIGINT")) {
+      break;
     }
-    if (stopping_ && (std::ranges::all_of(apps_, &GatewayApp::is_quiet) || std::chrono::steady_clock::now() > deadline_)) {
+    if (has_shut_down()) {
       break;
     }
   }
@@ -164,14 +163,50 @@ void ControlThread::write_notices(Instant now) {
   }
 }
 
+bool ControlThread::on_stop_signal(const char* name) {
+  switch (phase_) {
+    case Phase::kServing: {
+      std::unique_lock lock(mutex_);
+      const std::chrono::seconds drain(config_.gateway.drain_on_stop_s);
+      lock.unlock();
+      if (drain.count() == 0) {
+        begin_shutdown();
+        return true;
+      }
+      phase_ = Phase::kDraining;
+      deadline_ = std::chrono::steady_clock::now() + drain + kForceTime;
+      notify(notifier_.stopping("draining " + counted(watch_.connections(), "connection"),
+                                Duration::seconds((drain + kForceTime + kShutdownTimeout).count())));
+      drain_.start_last(name, Duration::seconds(drain.count()));
+      return true;
+    }
+    case Phase::kDraining:
+      begin_shutdown();
+      return true;
+    case Phase::kDisconnecting:
+      return false;
+  }
+  return false;
+}
+
+bool ControlThread::has_shut_down() {
+  const bool is_late = std::chrono::steady_clock::now() > deadline_;
+  if (phase_ == Phase::kDraining && (is_late || drain_.is_over())) {
+    begin_shutdown();
+    return false;
+  }
+  return phase_ == Phase::kDisconnecting && (is_late || std::ranges::all_of(apps_, &GatewayApp::is_quiet));
+}
+
 void ControlThread::begin_shutdown() {
-  stopping_ = true;
+  phase_ = Phase::kDisconnecting;
   drain_.shut_down();
   deadline_ = std::chrono::steady_clock::now() + kShutdownTimeout;
   flags_.draining.store(true);
   flags_.listening.store(false);
   telemetry::log_info("shutting down: disconnecting all clients");
-  notify(notifier_.stopping("disconnecting " + counted(watch_.connections(), "client")));
+  notify(notifier_.stopping("disconnecting " + counted(watch_.connections(), "client"),
+                            Duration::seconds(kShutdownTimeout.count())));
   std::ranges::for_each(apps_, &GatewayApp::request_shutdown);
 }
 
@@ -218,6 +253,7 @@ control::ReloadReport ControlThread::reload(const std::string& who) {
     config_ = std::move(next.config);
     planner_.on_applied(config_);
     telemetry::log_set_level(config_.log.level);
+    telemetry::log_set_format(config_.log.format, config_.gateway.instance);
     switch (changes_.apply(config_, next.pulled_max)) {
       case Reconfigured::kDone:
         break;
@@ -286,7 +322,7 @@ void ControlThread::watch_cores() {
 }
 
 void ControlThread::say_status() {
-  if (stopping_) {
+  if (phase_ != Phase::kServing) {
     return;
   }
   if (const std::lock_guard lock(mutex_); reloaded_) {

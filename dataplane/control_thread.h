@@ -1,6 +1,7 @@
 // The control thread: writes the log, handles signals, and tells the service manager how the gateway is, until it has shut down.
 //
-//   SIGTERM, SIGINT   disconnect all clients and end; a second one ends at once
+//   SIGTERM, SIGINT   drain for GatewayConfig::drain_on_stop_s at most, disconnect who is left, and end. A second one leaves the
+//                     drain out, a third one ends at once
 //   SIGHUP            read the configuration again: what can change at run time does, the rest is named in the log
 //
 // READY=1 goes out when every poll core has turned, WATCHDOG=1 only while they go on doing so: a gateway whose poll core hangs is
@@ -54,6 +55,9 @@ class ControlThread {
 
  private:
   void write_notices(Instant now);
+  // False: end at once.
+  [[nodiscard]] bool on_stop_signal(const char* name);
+  [[nodiscard]] bool has_shut_down();
   void begin_shutdown();
   // What the file would change, and what the gateway would run with then.
   [[nodiscard]] control::ReloadReport compare(const control::LoadedConfig& loaded, control::ReloadPlan& next) const;
@@ -77,8 +81,9 @@ class ControlThread {
   const std::vector<uint32_t> lcores_;  // as in config_, which moves
   control::CoreWatch watch_;
   bool ready_said_ = false;
-  bool stopping_ = false;
-  std::chrono::steady_clock::time_point deadline_;  // of the shutdown
+  enum class Phase : uint8_t { kServing, kDraining, kDisconnecting };
+  Phase phase_ = Phase::kServing;
+  std::chrono::steady_clock::time_point deadline_;  // of the phase
   std::string status_;                              // last said
 };
 

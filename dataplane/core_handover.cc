@@ -10,10 +10,10 @@
 
 namespace cw::dataplane {
 
-void CoreHandover::share_with(const CoreShare& share, CoreExchange& exchange) {
+void CoreHandover::share_with(const CoreShare& share, uint32_t roce_cores, CoreExchange& exchange) {
   CW_ASSERT(share.is_valid() && share.count == exchange.cores());
   exchange_ = &exchange;
-  steering_ = node::Steering(share, node_.endpoint().qpn_codec());
+  steering_ = node::Steering(share, roce_cores, node_.endpoint().qpn_codec());
 }
 
 bool CoreHandover::is_others(rte_mbuf* mbuf, uint16_t port) {

@@ -20,10 +20,10 @@ class CoreHandover {
  public:
   // All must outlive it.
   CoreHandover(node::Node& node, std::span<const std::unique_ptr<PortQueue>> queues, telemetry::CoreLoopStats& stats)
-      : node_(node), queues_(queues), stats_(stats), steering_({}, node.endpoint().qpn_codec()) {}
+      : node_(node), queues_(queues), stats_(stats), steering_({}, 1, node.endpoint().qpn_codec()) {}
 
   // This core is one of several; else it is alone, and the stage does nothing.
-  void share_with(const CoreShare& share, CoreExchange& exchange);
+  void share_with(const CoreShare& share, uint32_t roce_cores, CoreExchange& exchange);
   [[nodiscard]] uint32_t core() const { return steering_.core().index; }
 
   // True: the frame was another core's, and is gone.

@@ -16,9 +16,9 @@ namespace {
 // call waits for both.
 constexpr Duration kIdleBeforeSleep = Duration::us(100);
 constexpr Duration kSleepMax = Duration::us(50);
-// Without ports everything that comes wakes the core, but for orders and questions of other threads, which may wait so long.
-constexpr Duration kSleepMaxWithoutPorts = Duration::ms(20);
-// Asking the kernel costs some 200 ns: not in every turn while packets keep the core busy and the other wires are quiet.
+// Whatever comes wakes a core without a queue of a port, except orders and questions of other threads. Those may wait so long.
+constexpr Duration kSleepMaxWithoutQueues = Duration::ms(20);
+// Asking the kernel costs some 200 ns: not in every turn of a core that polls ports, too, while its other wires are quiet.
 constexpr Duration kQuietWire = Duration::us(5);
 
 }  // namespace
@@ -31,6 +31,7 @@ CoreLoop::CoreLoop(node::Node& node, std::span<const std::unique_ptr<PortQueue>>
       app_(app),
       wakeup_(wakeup),
       idle_(idle),
+      polls_ports_(std::ranges::any_of(queues, &PortQueue::receives)),
       handover_(node, queues, stats_),
       watermark_(pools, node),
       batch_(pools.packets()) {}
@@ -89,7 +90,7 @@ bool CoreLoop::receive_wires(Instant now) {
   for (Wire& wire : wires_) {
     if (wire.shell->in_use() && now >= wire.after) {
       const bool had_work = wire.shell->receive(now);
-      wire.after = had_work ? now : now + kQuietWire;
+      wire.after = had_work || !polls_ports_ ? now : now + kQuietWire;
       worked |= had_work;
     }
   }
@@ -209,7 +210,7 @@ void CoreLoop::send(Instant now, std::span<wire::TxPacket> packets) {
 
 void CoreLoop::sleep(Instant now) {
   const Instant deadline = earlier(node_.next_deadline(), app_.next_deadline());
-  const Duration longest = queues_.empty() ? kSleepMaxWithoutPorts : kSleepMax;
+  const Duration longest = polls_ports_ ? kSleepMax : kSleepMaxWithoutQueues;
   const Duration wait = std::min(longest, deadline.is_never() ? longest : deadline - now);
   if (wait <= Duration::us(1)) {
     return;

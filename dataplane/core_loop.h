@@ -50,8 +50,11 @@ class CoreLoop {
  public:
   CoreLoop(node::Node& node, std::span<const std::unique_ptr<PortQueue>> queues, BufferPools& pools, const TscClock& clock,
            CoreApp& app, Wakeup& wakeup, const IdlePolicy& idle);
-  // This core is one of several: `share` says which, and `exchange` leads to the others and outlives the loop.
-  void share_with(const CoreShare& share, CoreExchange& exchange) { handover_.share_with(share, exchange); }
+  // This core is one of several: `share` says which. The first `roce_cores` of them take RoCE clients. `exchange` leads to the
+  // others and outlives the loop.
+  void share_with(const CoreShare& share, uint32_t roce_cores, CoreExchange& exchange) {
+    handover_.share_with(share, roce_cores, exchange);
+  }
 
   // The core has this wire, too. It outlives the loop.
   void add_wire(WireShell& wire) {
@@ -90,6 +93,7 @@ class CoreLoop {
   CoreApp& app_;
   Wakeup& wakeup_;
   IdlePolicy idle_;
+  bool polls_ports_;  // has a queue of its own at one of them
   static constexpr size_t kWiresMax = 4;
   struct Wire {
     WireShell* shell = nullptr;

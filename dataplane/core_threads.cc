@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "control/recorder/recorder.h"
 #include "dataplane/dpdk/bind_thread.h"
 
 namespace cw::dataplane {
@@ -19,6 +20,7 @@ struct PollArguments {
 };
 
 int poll_main(void* arguments) {
+  const control::recorder::SignalStack stack;
   const auto* poll = static_cast<PollArguments*>(arguments);
   poll->core->run(*poll->stop);
   return 0;

@@ -104,7 +104,7 @@ bool DataPath::make_workers(std::string& problem) {
   WorkerPoolOptions options = worker_options(config_);
   options.cpus = worker_cpus();
   options.port_key = host_key();
-  options.yields = std::ranges::any_of(config_.dataplane.poll_lcores, is_worker_cpu);
+  options.yields = std::ranges::any_of(control::poll_cpus(config_), is_worker_cpu);
   workers_ =
       std::make_unique<WorkerPool>(options, rpcrdma::ReplyPools{pools_->packets(), pools_->large()}, programs_, wakeup_list);
   exchange_ = core_count() > 1 ? std::make_unique<CoreExchange>(wakeup_list) : nullptr;
@@ -132,6 +132,7 @@ bool DataPath::make_cores(std::string& problem) {
   numbers_.add(config_);
   quota_ = connection_quota(config_, numbers_);
   client_quota_ = dataplane::client_quota(config_, numbers_);
+  set_client_rates(config_, numbers_, client_rates());
   const PollShared shared{.config = config_,
                           .ports = ports_,
                           .pools = *pools_,
@@ -140,6 +141,7 @@ bool DataPath::make_cores(std::string& problem) {
                           .programs = programs_,
                           .quota = *quota_,
                           .client_quota = *client_quota_,
+                          .client_rates = client_rates(),
                           .numbers = numbers_,
                           .exchange = exchange_.get(),
                           .qpn_key = Entropy().next_u64() | 1};

@@ -16,6 +16,7 @@
 #include "dataplane/gateway_app.h"
 #include "dataplane/heap_pools.h"
 #include "dataplane/poll_core.h"
+#include "dataplane/shared_rate_limiter.h"
 #include "dataplane/wakeup.h"
 #include "dataplane/worker_pool.h"
 #include "gateway/config_ids.h"
@@ -38,6 +39,7 @@ class DataPath {
   [[nodiscard]] WorkerPool& workers() { return *workers_; }
   [[nodiscard]] gateway::ConnectionQuota& quota() { return *quota_; }
   [[nodiscard]] gateway::ConnectionQuota& client_quota() { return *client_quota_; }
+  [[nodiscard]] const gateway::ClientRates& client_rates() { return client_rates_.rates(); }
   [[nodiscard]] gateway::ConfigIds& numbers() { return numbers_; }
 
  private:
@@ -47,7 +49,7 @@ class DataPath {
   [[nodiscard]] bool make_workers(std::string& problem);
   [[nodiscard]] bool has_rdma(std::string& problem) const;
   [[nodiscard]] bool make_cores(std::string& problem);
-  [[nodiscard]] uint32_t core_count() const { return static_cast<uint32_t>(config_.dataplane.poll_lcores.size()); }
+  [[nodiscard]] uint32_t core_count() const { return control::poll_core_count(config_); }
 
   // In the order in which one is made of the other.
   const control::Config& config_;
@@ -63,6 +65,7 @@ class DataPath {
   gateway::ConfigIds numbers_;
   std::unique_ptr<gateway::ConnectionQuota> quota_;
   std::unique_ptr<gateway::ConnectionQuota> client_quota_;
+  gateway::OwnedClientRates<SharedRateLimiter> client_rates_;
   std::vector<std::unique_ptr<PollCore>> cores_;
   std::vector<GatewayApp*> apps_;  // of cores_, in their order
 };

@@ -34,9 +34,19 @@ control::DrainStatus DrainDriver::status_locked() const {
 
 control::DrainStatus DrainDriver::start(const std::string& who, std::optional<Duration> timeout) {
   const std::lock_guard lock(mutex_);
-  if (shutting_down_) {
-    return status_locked();
+  if (!is_last_ && !shutting_down_) {
+    start_locked(who, timeout);
   }
+  return status_locked();
+}
+
+void DrainDriver::start_last(const std::string& who, Duration timeout) {
+  const std::lock_guard lock(mutex_);
+  is_last_ = true;
+  start_locked(who, timeout);
+}
+
+void DrainDriver::start_locked(const std::string& who, std::optional<Duration> timeout) {
   if (drain_.state() == control::DrainState::kServing) {
     before_ = progress();
     telemetry::log_info("drain begun by {}: {} connections", who, before_.connections);
@@ -45,12 +55,11 @@ control::DrainStatus DrainDriver::start(const std::string& who, std::optional<Du
   flags_.draining.store(true);
   flags_.listening.store(false);
   std::ranges::for_each(apps_, [](GatewayApp* app) { app->order_drain(DrainOrder::kDrain); });
-  return status_locked();
 }
 
 control::DrainStatus DrainDriver::stop(const std::string& who) {
   const std::lock_guard lock(mutex_);
-  if (!shutting_down_ && drain_.state() != control::DrainState::kServing) {
+  if (!is_last_ && !shutting_down_ && drain_.state() != control::DrainState::kServing) {
     telemetry::log_info("drain ended by {}: connections are taken again", who);
     drain_.stop();
     std::ranges::for_each(apps_, [](GatewayApp* app) { app->order_drain(DrainOrder::kServe); });
@@ -63,6 +72,11 @@ control::DrainStatus DrainDriver::stop(const std::string& who) {
 control::DrainStatus DrainDriver::status() {
   const std::lock_guard lock(mutex_);
   return status_locked();
+}
+
+bool DrainDriver::is_over() {
+  const std::lock_guard lock(mutex_);
+  return drain_.state() == control::DrainState::kDrained;
 }
 
 void DrainDriver::turn() {

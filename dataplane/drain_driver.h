@@ -22,7 +22,10 @@ class DrainDriver {
   // Any thread.
   control::DrainStatus start(const std::string& who, std::optional<Duration> timeout);
   control::DrainStatus stop(const std::string& who);
+  // The process was told to end: as start(), and nobody stops it or gives it another time.
+  void start_last(const std::string& who, Duration timeout);
   [[nodiscard]] control::DrainStatus status();
+  [[nodiscard]] bool is_over();
   // Control thread, some times a second.
   void turn();
   // Control thread: the process ends; nothing is begun any more.
@@ -30,6 +33,7 @@ class DrainDriver {
 
  private:
   [[nodiscard]] control::DrainStatus status_locked() const;
+  void start_locked(const std::string& who, std::optional<Duration> timeout);
   [[nodiscard]] DrainProgress progress() const;
 
   std::mutex mutex_;
@@ -37,6 +41,7 @@ class DrainDriver {
   telemetry::GatewayFlags& flags_;
   control::Drain drain_;
   DrainProgress before_;  // counts as the drain began
+  bool is_last_ = false;  // what is begun stays
   bool shutting_down_ = false;
 };
 

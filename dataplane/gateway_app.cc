@@ -10,6 +10,8 @@ constexpr uint32_t kNotices = 1024;
 constexpr uint32_t kTold = 255;
 // Connections looked at in one turn, some ten microseconds' worth.
 constexpr uint32_t kDescribedAtOnce = 64;
+// Clients copied in one turn: each is a kilobyte.
+constexpr uint32_t kClientsAtOnce = 16;
 constexpr auto kDescribeTimeout = std::chrono::seconds(1);
 
 }  // namespace
@@ -65,7 +67,7 @@ bool GatewayApp::turn(Instant now) {
   workers_.kick(core_);
   rpcrdma::CallDone done;
   while (gateway_.poll_done(done)) {
-    durations_->record_call(done.program, done.version, done.procedure, done.replied - done.received);
+    durations_->calls[done.procedure].record(done.replied - done.received);
   }
   while (const gateway::Notice* notice = gateway_.next_notice()) {
     (void)notices_.push(*notice);
@@ -210,14 +212,18 @@ void GatewayApp::answer_some(Instant now) {
     return;
   }
   if (!question->log.empty()) {
-    question->count = wires_.roce.copy_log(question->log);
-    question->count += wires_.iwarp.copy_log(question->log.subspan(question->count));
-    question->count += wires_.rnic.copy_log(question->log.subspan(question->count));
+    const std::array<const verbs::Transport*, 3> transports = {&wires_.roce, &wires_.iwarp, &wires_.rnic};
+    for (const verbs::Transport* transport : transports) {
+      const std::span<verbs::TransportEvent> rest = question->log.subspan(question->count);
+      question->count += transport->copy_log(rest.first(std::min<size_t>(rest.size(), question->each_max)));
+    }
     question->now = now;
     question->answered.store(true, std::memory_order_release);
     return;
   }
-  question->place = gateway_.describe_some(now, question->place, kDescribedAtOnce, question->out, question->count);
+  question->place = question->clients.empty()
+                        ? gateway_.describe_some(now, question->place, kDescribedAtOnce, question->out, question->count)
+                        : gateway_.activity().describe_some(question->place, kClientsAtOnce, question->clients, question->count);
   if (question->place != 0) {
     question_.store(question, std::memory_order_release);
   } else {
@@ -247,6 +253,15 @@ bool GatewayApp::describe(std::vector<gateway::ConnectionInfo>& out, uint32_t co
   return answered;
 }
 
+bool GatewayApp::describe_clients(std::vector<gateway::ClientInfo>& out, uint32_t connections_max) {
+  out.assign(connections_max + gateway::ClientActivity::kGoneMax, gateway::ClientInfo{});
+  Question question;
+  question.clients = out;
+  const bool answered = ask(question);
+  out.resize(answered ? std::min<size_t>(question.count, out.size()) : 0);
+  return answered;
+}
+
 Reconfigured GatewayApp::reconfigure(gateway::GatewayOptions& options, const WireOptions& wires) {
   Question question;
   question.options = &options;
@@ -257,10 +272,13 @@ Reconfigured GatewayApp::reconfigure(gateway::GatewayOptions& options, const Wir
   return question.all_listen ? Reconfigured::kDone : Reconfigured::kNotAllListen;
 }
 
-bool GatewayApp::copy_log(std::vector<verbs::TransportEvent>& out, Instant& now) {
-  out.assign(wires_.roce.log_capacity() + wires_.iwarp.log_capacity() + wires_.rnic.log_capacity(), verbs::TransportEvent{});
+bool GatewayApp::copy_log(uint32_t each_max, std::vector<verbs::TransportEvent>& out, Instant& now) {
+  out.assign(std::min(wires_.roce.log_capacity(), each_max) + std::min(wires_.iwarp.log_capacity(), each_max) +
+                 std::min(wires_.rnic.log_capacity(), each_max),
+             verbs::TransportEvent{});
   Question question;
   question.log = out;
+  question.each_max = each_max;
   const bool answered = ask(question);
   out.resize(answered ? question.count : 0);
   now = question.now;

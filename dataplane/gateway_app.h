@@ -93,18 +93,23 @@ class GatewayApp final : public CoreApp {
   [[nodiscard]] bool is_quiet() const { return quiet_.load(std::memory_order_acquire); }
   // Any thread but the core's; callers take turns. Fills `out` by the core itself; false when the core did not answer in time.
   [[nodiscard]] bool describe(std::vector<gateway::ConnectionInfo>& out, uint32_t connections_max);
+  // The same for what clients do.
+  [[nodiscard]] bool describe_clients(std::vector<gateway::ClientInfo>& out, uint32_t connections_max);
   // The same for new options: the core exchanges them (Gateway::reconfigure), and `options` holds what was. After kNoAnswer
   // `options` must not be given to it again.
   [[nodiscard]] Reconfigured reconfigure(gateway::GatewayOptions& options, const WireOptions& wires);
-  // The same for the logs of the transports, one behind the other, and what time it is for the core.
-  [[nodiscard]] bool copy_log(std::vector<verbs::TransportEvent>& out, Instant& now);
+  // The same for the logs of the transports, of each the youngest `each_max`, one behind the other, and what time it is for the
+  // core.
+  [[nodiscard]] bool copy_log(uint32_t each_max, std::vector<verbs::TransportEvent>& out, Instant& now);
 
  private:
-  // A question to the core, about its connections or its log, or an order with new options. It lives with who asks, who takes it
-  // back when the answer is late.
+  // A question to the core, about its connections, its clients or its log, or an order with new options. It lives with who asks,
+  // who takes it back when the answer is late.
   struct Question {
     std::span<gateway::ConnectionInfo> out;
+    std::span<gateway::ClientInfo> clients;
     std::span<verbs::TransportEvent> log;
+    uint32_t each_max = 0;  // of `log`
     gateway::GatewayOptions* options = nullptr;
     const WireOptions* wires = nullptr;  // beside `options`
     Instant now;                         // when it was answered

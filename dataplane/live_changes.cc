@@ -106,10 +106,10 @@ Reconfigured LiveChanges::apply(const control::Config& config, uint32_t pulled_m
   Reconfigured worst = Reconfigured::kDone;
   for (uint32_t i = 0; i < cores; ++i) {
     gateway::GatewayOptions options = gateway_options(config, CoreShare{i, cores}, parts_.quota, parts_.client_quota,
-                                                      parts_.workers.source_ports(), parts_.numbers);
+                                                      parts_.client_rates, parts_.workers.source_ports(), parts_.numbers);
     options.pull_buffers_max = pulled_max / cores;
     const CoreShare share{i, cores};
-    const WireOptions wires{roce_options(config, share), iwarp_options(config, share), tcp_options(config),
+    const WireOptions wires{roce_options(config, share), iwarp_options(config, share), tcp_options(config, share),
                             rnic_options(config, share), rdma_options(config, share)};
     worst = std::max(worst, parts_.apps[i]->reconfigure(options, wires));
   }
@@ -153,6 +153,7 @@ void LiveChanges::set_places(const control::Config& config) {
   for (const control::ClientConfig& client : config.clients) {
     parts_.client_quota.set_max(*parts_.numbers.clients.find(client.name), client_connections_max(client));
   }
+  set_client_rates(config, parts_.numbers, parts_.client_rates);
 }
 
 }  // namespace cw::dataplane

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -37,6 +38,22 @@ ValuesByName by_name(std::vector<control::NamedValue>&& named) {
     values.emplace(std::move(value.name), value.value);
   }
   return values;
+}
+
+void add_to(gateway::ClientUse& sum, const gateway::ClientUse& use) {
+  sum.calls += use.calls;
+  sum.replies += use.replies;
+  sum.errors += use.errors;
+  sum.call_bytes += use.call_bytes;
+  sum.reply_bytes += use.reply_bytes;
+}
+
+control::UseStatus use_of(const gateway::ClientUse& use) {
+  return {.calls = use.calls,
+          .replies = use.replies,
+          .errors = use.errors,
+          .call_bytes = use.call_bytes,
+          .reply_bytes = use.reply_bytes};
 }
 
 template <typename T>
@@ -102,12 +119,13 @@ LiveView::Current LiveView::current() const {
 
 std::vector<LiveView::CoreConnection> LiveView::describe() const {
   std::vector<CoreConnection> all;
+  const std::vector<uint32_t> cpus = control::poll_cpus(config_);
   for (size_t core = 0; core < apps_.size(); ++core) {
     std::vector<gateway::ConnectionInfo> own;
     const control::LimitsConfig& limits = config_.limits;
     (void)apps_[core]->describe(own, gateway::connection_slots(limits.connections_max, limits.half_open_max, kTransportKinds));
     for (const gateway::ConnectionInfo& info : own) {
-      all.push_back({config_.dataplane.poll_lcores[core], info});
+      all.push_back({cpus[core], info});
     }
   }
   return all;
@@ -236,6 +254,7 @@ std::vector<control::ClientStatus> LiveView::clients(const telemetry::MetricSour
   const auto row_of = [&](const std::string& name) {
     control::ClientStatus row;
     row.name = name;
+    gateway::ClientUse use;
     const uint32_t number = *current.numbers.clients.find(name);
     for (const telemetry::CoreSource& core : sources.cores) {
       const gateway::ClientClassStats& stats = core.snapshot->last().gateway.clients[number];
@@ -246,7 +265,9 @@ std::vector<control::ClientStatus> LiveView::clients(const telemetry::MetricSour
       row.credits_in_use += stats.credits_in_use;
       row.refused_denied += stats.refused_denied;
       row.refused_limit += stats.refused_limit;
+      add_to(use, stats.use);
     }
+    row.use = use_of(use);
     return row;
   };
   std::vector<control::ClientStatus> rows;
@@ -317,7 +338,7 @@ std::vector<control::QueuePairStatus> LiveView::queue_pairs() {
 std::vector<control::CoreStatus> LiveView::cores() {
   const ValuesByName values = by_name(collector_.named_values());
   std::vector<control::CoreStatus> rows;
-  for (const uint32_t lcore : config_.dataplane.poll_lcores) {
+  for (const uint32_t lcore : control::poll_cpus(config_)) {
     const auto value_of = [&](const char* metric, const char* more = "") {
       const auto found = values.find(fmt::format("causeway_lcore_{}{{lcore=\"{}\",role=\"poll\"{}}}", metric, lcore, more));
       return found == values.end() ? 0.0 : found->second;
@@ -337,16 +358,56 @@ std::vector<control::CoreStatus> LiveView::cores() {
   return rows;
 }
 
-std::vector<control::TransportEventStatus> LiveView::transport_events() {
+// A client's connections may lie on several cores.
+std::vector<control::ActivityStatus> LiveView::activity() {
+  std::map<std::array<uint8_t, 16>, gateway::ClientInfo> sums;
+  for (GatewayApp* app : apps_) {
+    std::vector<gateway::ClientInfo> clients;
+    (void)app->describe_clients(clients, config_.limits.connections_max);
+    for (const gateway::ClientInfo& client : clients) {
+      gateway::ClientInfo& sum = sums[client.address.raw];
+      sum.address = client.address;
+      sum.section = client.section ? client.section : sum.section;
+      sum.connections += client.connections;
+      add_to(sum.use, client.use);
+      for (size_t row = 0; row < client.procedures.size(); ++row) {
+        sum.procedures[row].calls += client.procedures[row].calls;
+        sum.procedures[row].ns += client.procedures[row].ns;
+      }
+    }
+  }
+  const gateway::ConfigIds numbers = current().numbers;
+  std::vector<control::ActivityStatus> rows;
+  for (const auto& [raw, sum] : sums) {
+    control::ActivityStatus& row = rows.emplace_back();
+    row.client = address_text(sum.address);
+    row.section = sum.section ? numbers.clients.values()[*sum.section] : "";
+    row.connections = sum.connections;
+    row.use = use_of(sum.use);
+    for (uint32_t i = 0; i < sum.procedures.size(); ++i) {
+      if (const gateway::ProcedureUse& use = sum.procedures[i]; use.calls > 0) {
+        const rpcrdma::ProcedureName& name = rpcrdma::procedure_name(i);
+        row.procedures.push_back({.program = name.program,
+                                  .procedure = name.procedure,
+                                  .calls = use.calls,
+                                  .spent = Duration::ns(static_cast<int64_t>(use.ns))});
+      }
+    }
+  }
+  return rows;
+}
+
+std::vector<control::TransportEventStatus> LiveView::transport_events(uint32_t each_max) {
   std::vector<control::TransportEventStatus> rows;
+  const std::vector<uint32_t> cpus = control::poll_cpus(config_);
   for (size_t core = 0; core < apps_.size(); ++core) {
     std::vector<verbs::TransportEvent> events;
     Instant now;
-    (void)apps_[core]->copy_log(events, now);
+    (void)apps_[core]->copy_log(each_max, events, now);
     for (const verbs::TransportEvent& event : events) {
       rows.push_back({.ago = now - event.at,
                       .first_ago = now - event.first,
-                      .lcore = config_.dataplane.poll_lcores[core],
+                      .lcore = cpus[core],
                       .local_qpn = event.local_qpn.value(),
                       .peer = event.peer_port == 0 ? "" : peer_text(event.peer, event.peer_port),
                       .event = std::string(event.event),

@@ -30,7 +30,8 @@ class LiveView final : public control::GatewayView {
   [[nodiscard]] std::vector<control::ConnectionStatus> connections() override;
   [[nodiscard]] std::vector<control::QueuePairStatus> queue_pairs() override;
   [[nodiscard]] std::vector<control::CoreStatus> cores() override;
-  [[nodiscard]] std::vector<control::TransportEventStatus> transport_events() override;
+  [[nodiscard]] std::vector<control::ActivityStatus> activity() override;
+  [[nodiscard]] std::vector<control::TransportEventStatus> transport_events(uint32_t each_max) override;
   [[nodiscard]] bool start_ping(const std::string& backend, uint32_t program, uint32_t version, std::string& problem) override;
   [[nodiscard]] control::PingStatus ping() override;
   [[nodiscard]] std::vector<control::NamedValue> stats() override;

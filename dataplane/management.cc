@@ -46,6 +46,7 @@ Management::Management(const Settings& settings, DataPath& path, const control::
                 .workers = path.workers(),
                 .quota = path.quota(),
                 .client_quota = path.client_quota(),
+                .client_rates = path.client_rates(),
                 .numbers = path.numbers(),
                 .checks = checks_,
                 .view = view_,
@@ -55,7 +56,8 @@ Management::Management(const Settings& settings, DataPath& path, const control::
       control_thread_(settings.file_config, settings.config_path, path.apps(), flags_, notifier, drain_, trouble_, changes_,
                       collector_),
       capture_(cores_of(path), !path.ports().empty()),
-      live_control_(control_thread_, drain_, capture_) {
+      live_control_(control_thread_, drain_, capture_),
+      recorder_(settings.recorder) {
   const bool hugepages = control::needs_dpdk(config_) && config_.dataplane.hugepages;
   flags_.config_last_reload_unix_s.store(unix_now_ms() / 1000);
   flags_.hugepage_bytes.store(hugepages ? uint64_t{config_.dataplane.memory_mb} << 20 : 0);
@@ -79,6 +81,15 @@ bool Management::listen(std::string& problem) {
     return metrics_ != nullptr;
   }
   return true;
+}
+
+void Management::start() {
+  checks_.start();
+  flags_.listening.store(true);
+  if (recorder_ != nullptr) {
+    recorder_->put_modules();  // drivers have been loaded
+    state_recorder_.emplace(*recorder_, control::AdminTarget{view_, live_control_});
+  }
 }
 
 std::optional<control::SocketAddress> Management::metrics_address() const {

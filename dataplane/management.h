@@ -9,6 +9,7 @@
 
 #include "control/admin/admin_server.h"
 #include "control/config/config.h"
+#include "control/recorder/state_recorder.h"
 #include "control/service/notifier.h"
 #include "dataplane/capture_desk.h"
 #include "dataplane/control_thread.h"
@@ -35,6 +36,7 @@ class Management {
     const control::Config& config;       // with the addresses of the kernel filled in
     std::string config_path;             // what a reload reads
     std::string version;
+    control::recorder::Recorder* recorder = nullptr;  // nullptr: nothing is recorded
   };
 
   // What is referred to outlives it.
@@ -42,11 +44,11 @@ class Management {
   // Opens the admin socket and the port of the metrics. False, and one sentence in `problem`.
   [[nodiscard]] bool listen(std::string& problem);
   // The gateway is ready, and its servers are checked from now on.
-  void start() {
-    checks_.start();
-    flags_.listening.store(true);
+  void start();
+  void stop() {
+    state_recorder_.reset();
+    checks_.stop();
   }
-  void stop() { checks_.stop(); }
   // Run by the control thread. Returns, with `stop` set, when the gateway has shut down.
   void run(std::atomic<bool>& stop) { control_thread_.run(stop); }
 
@@ -78,6 +80,8 @@ class Management {
   LiveControl live_control_;
   std::unique_ptr<control::AdminServer> admin_;
   std::unique_ptr<telemetry::MetricsServer> metrics_;
+  control::recorder::Recorder* recorder_;
+  std::optional<control::recorder::StateRecorder> state_recorder_;  // last: it asks all of the above
 };
 
 }  // namespace cw::dataplane

@@ -79,8 +79,9 @@ telemetry::MetricSources metric_sources(const control::Config& config, const cha
   telemetry::MetricSources sources;
   sources.build = {version, "", rte_version(), __VERSION__};
   sources.instance = config.gateway.instance;
+  const std::vector<uint32_t> cpus = control::poll_cpus(config);
   for (size_t core = 0; core < apps.size(); ++core) {
-    sources.cores.push_back({config.dataplane.poll_lcores[core], "poll", &apps[core]->snapshot()});
+    sources.cores.push_back({cpus[core], "poll", &apps[core]->snapshot()});
   }
   for (const std::unique_ptr<Port>& port : ports) {
     sources.ports.push_back(

@@ -26,18 +26,18 @@ std::vector<std::unique_ptr<PortQueue>> PollCore::open_queues(const PollShared& 
 }
 
 PollCore::PollCore(const PollShared& shared, const CoreShare& share, Wakeup& wakeup)
-    : lcore_(shared.config.dataplane.poll_lcores[share.index]),
+    : lcore_(control::poll_cpus(shared.config)[share.index]),
       queues_(open_queues(shared, share)),
       node_(node_options(shared.config, macs_of(shared.ports), share, shared.qpn_key), entropy_, nullptr),
       transport_(roce_options(shared.config, share), node_, entropy_),
-      tcp_(tcp_options(shared.config)),
+      tcp_(tcp_options(shared.config, share)),
       iwarp_(iwarp_options(shared.config, share), tcp_, shared.pools.packets(), entropy_),
       rdma_(rdma_options(shared.config, share), shared.pools.memory()),
       rnic_(rnic_options(shared.config, share), rdma_, shared.pools.packets(), entropy_),
-      gateway_(
-          gateway_options(shared.config, share, shared.quota, shared.client_quota, shared.workers.source_ports(), shared.numbers),
-          std::vector<verbs::Transport*>{&transport_, &iwarp_, &rnic_}, shared.pools.packets(), shared.pools.large(),
-          shared.programs, entropy_),
+      gateway_(gateway_options(shared.config, share, shared.quota, shared.client_quota, shared.client_rates,
+                               shared.workers.source_ports(), shared.numbers),
+               std::vector<verbs::Transport*>{&transport_, &iwarp_, &rnic_}, shared.pools.packets(), shared.pools.large(),
+               shared.programs, entropy_),
       app_(share.index, gateway_, {transport_, iwarp_, tcp_, rnic_, rdma_}, node_, shared.workers, shared.exchange, queues_,
            shared.pools),
       loop_(node_, queues_, shared.pools, clock_, app_, wakeup,
@@ -48,7 +48,7 @@ PollCore::PollCore(const PollShared& shared, const CoreShare& share, Wakeup& wak
   loop_.add_wire(tcp_);
   loop_.add_wire(rdma_);
   if (shared.exchange != nullptr) {
-    loop_.share_with(share, *shared.exchange);
+    loop_.share_with(share, static_cast<uint32_t>(shared.config.dataplane.poll_lcores.size()), *shared.exchange);
   }
 }
 

@@ -83,8 +83,6 @@ cp deploy/systemd/causewayd.service "$tree/debian/causeway.causewayd.service"
 cp deploy/systemd/causeway.sysusers "$tree/debian/causeway.sysusers"
 cp deploy/systemd/causeway.tmpfiles "$tree/debian/causeway.tmpfiles"
 cp deploy/systemd/causeway.default "$tree/debian/causeway.default"
-# The page for operators, under the name that the unit points to.
-cp deploy/README.md "$tree/deploy.md"
 cat >"$tree/debian/changelog" <<END
 causeway ($version) unstable; urgency=medium
 

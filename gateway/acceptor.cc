@@ -153,6 +153,8 @@ void Acceptor::start_endpoint(Instant now, Connection& connection) {
   options.reverse_credits = backed_credits(connection, options.reverse_credits);
   options.credits = connection.credits;
   options.share = &parts_.orphans.join_client(connection.peer);
+  connection.client = &parts_.activity.join(connection.peer, connection.client_class);
+  options.client = connection.client->number;
   options.backends = &connection.lanes->shares;
   options.read_unit_bytes = connection.limits.packet_bytes;
   options.read_bytes_in_flight_max = connection.limits.read_bytes_wanted;

@@ -14,6 +14,7 @@
 #include "gateway/backends.h"
 #include "gateway/broken_calls.h"
 #include "gateway/call_holds.h"
+#include "gateway/client_activity.h"
 #include "gateway/connection_table.h"
 #include "gateway/credit_grants.h"
 #include "gateway/drain.h"
@@ -35,6 +36,7 @@ struct AcceptorParts {
   BackendLinks& links;
   CallHolds& holds;
   Orphans& orphans;
+  ClientActivity& activity;
   BrokenCalls& broken_calls;
   CreditGrants& grants;
   Drain& drain;

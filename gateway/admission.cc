@@ -32,6 +32,7 @@ std::unique_ptr<ConnectionQuota> own_client_quota(const GatewayOptions& options)
 Admission::Admission(const GatewayOptions& options, GatewayStats& stats)
     : stats_(stats),
       clients_(options.clients),
+      own_rates_(options.client_rates == nullptr ? std::make_unique<OwnedClientRates<LocalRateLimiter>>() : nullptr),
       budgets_(kClientIdsMax),
       own_quota_(own_quota(options)),
       quota_(options.quota == nullptr ? *own_quota_ : *options.quota),
@@ -39,8 +40,13 @@ Admission::Admission(const GatewayOptions& options, GatewayStats& stats)
       client_quota_(options.client_quota == nullptr ? *own_client_quota_ : *options.client_quota) {
   CW_ASSERT(clients_.size() <= kClientIdsMax);
   clients_.reserve(kClientIdsMax);
+  const ClientRates& rates = options.client_rates == nullptr ? own_rates_->rates() : *options.client_rates;
+  for (size_t i = 0; i < budgets_.size(); ++i) {
+    budgets_[i].rates = &rates[i];
+  }
   for (size_t i = 0; i < clients_.size(); ++i) {
     budgets_[i].bytes_max = clients_[i].bytes_in_flight_max;
+    set_own_rates(i);
   }
 }
 
@@ -93,6 +99,13 @@ void Admission::count_refusal(ConnectionResult result, std::optional<uint32_t> c
   }
 }
 
+void Admission::set_own_rates(size_t i) {
+  if (own_rates_ != nullptr) {
+    own_rates_->rates()[i].calls->set(clients_[i].calls_per_second);
+    own_rates_->rates()[i].bytes->set(clients_[i].bytes_per_second);
+  }
+}
+
 void Admission::fold_budgets() {
   for (size_t i = 0; i < clients_.size(); ++i) {
     stats_.clients[i].bytes_in_flight = budgets_[i].bytes_in_use;
@@ -118,6 +131,7 @@ void Admission::reconfigure(std::vector<ClientClassOptions>& fresh, const std::v
     }
     std::swap(clients, fresh[i]);
     budgets_[i].bytes_max = clients.bytes_in_flight_max;
+    set_own_rates(i);
     if (own_client_quota_ != nullptr) {
       own_client_quota_->set_max(static_cast<uint32_t>(i), clients.connections_max);
     }

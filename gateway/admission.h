@@ -45,10 +45,13 @@ class Admission {
   void reconfigure(std::vector<ClientClassOptions>& fresh, const std::vector<ListenerOptions>& listeners);
 
  private:
+  void set_own_rates(size_t i);
+
   GatewayStats& stats_;
-  std::vector<ClientClassOptions> clients_;     // by ClientIds, with room for all that there may be
-  std::vector<rpcrdma::SharedBudget> budgets_;  // of all that there may be; never resized
-  std::unique_ptr<ConnectionQuota> own_quota_;  // nullptr when they are shared
+  std::vector<ClientClassOptions> clients_;                        // by ClientIds, with room for all that there may be
+  std::unique_ptr<OwnedClientRates<LocalRateLimiter>> own_rates_;  // nullptr when they are shared
+  std::vector<rpcrdma::SharedBudget> budgets_;                     // of all that there may be; never resized
+  std::unique_ptr<ConnectionQuota> own_quota_;                     // nullptr when they are shared
   ConnectionQuota& quota_;
   std::unique_ptr<ConnectionQuota> own_client_quota_;
   ConnectionQuota& client_quota_;

@@ -28,6 +28,20 @@ ConnectionResult result_of(rpcrdma::EndpointFailure failure) {
   return ConnectionResult::kFailedProtocol;
 }
 
+// RFC 5531 9: the call was denied, or accepted and not carried out.
+bool refuses(const Chain& reply) {
+  // Almost always the verifier is empty, and the status stands where it stands then.
+  std::array<uint8_t, rpcrdma::kAcceptedReplyBytes> start{};
+  if (reply.bytes() >= start.size()) [[likely]] {
+    reply.copy_to(0, start);
+    if ((load_be32(start.data() + 8) | load_be32(start.data() + 16)) == 0) [[likely]] {
+      return load_be32(start.data() + 20) != static_cast<uint32_t>(rpcrdma::AcceptStatus::kSuccess);
+    }
+  }
+  const auto header = rpcrdma::parse_rpc_reply(reply);
+  return !header.ok() || !header->success();
+}
+
 }  // namespace
 
 // 1. What came in, and what was sent, is the endpoint's.
@@ -67,9 +81,14 @@ bool CallPath::may_take_call(const Connection& connection) const {
 void CallPath::route(Instant now, Connection& connection, rpcrdma::Call&& call) {
   const ListenerLanes::Way way = connection.lanes->lanes.way_for(call.context->header.program);
   ++parts_.stats.route_calls[way.route];
+  count_call(connection, call);
   Lane& lane = connection.lane(way.lane);
   if (lane.backend == ListenerOptions::kNoBackend) [[unlikely]] {
     ++parts_.stats.calls_unrouted;
+    count_use(connection, [](ClientUse& use) {
+      ++use.replies;
+      ++use.errors;
+    });
     parts_.links.answer(now, connection, call.id, call.context->header.xid, rpcrdma::AcceptStatus::kProgramUnavailable);
     return;
   }
@@ -105,6 +124,7 @@ void CallPath::run_program(Instant now, Connection& connection, Lane& lane, rpcr
   --stats.calls_in_flight;
   ++stats.replies;
   stats.bytes_in += reply.bytes();
+  stats.errors += count_reply(connection, reply) ? 1 : 0;
   if (!rpcrdma::is_bench_callback(*call.context)) [[likely]] {
     connection.server->reply(now, call.id, std::move(reply));
     return;
@@ -149,6 +169,7 @@ void CallPath::on_ran(Instant now, Connection& connection, Lane& lane, rpcrdma::
     BackendStats& stats = parts_.stats.backends[lane.backend];
     ++stats.replies;
     stats.bytes_in += reply.bytes();
+    stats.errors += count_reply(connection, reply) ? 1 : 0;
     connection.server->reply(now, call, std::move(reply));
   }
   pump(now, connection);
@@ -180,8 +201,42 @@ void CallPath::on_message(Instant now, Connection& connection, Lane& lane, Chain
   --stats.calls_in_flight;
   --stats.server_calls[lane.server_number];
   ++stats.replies;
+  stats.call_ns += static_cast<uint64_t>((now - pending->since).to_ns());
+  stats.errors += count_reply(connection, message) ? 1 : 0;
   connection.server->reply(now, pending->call, std::move(message));
   pump(now, connection);
+}
+
+template <typename Count>
+void CallPath::count_use(const Connection& connection, Count&& count) {
+  count(connection.client->use);
+  if (connection.client_class) {
+    count(parts_.stats.clients[*connection.client_class].use);
+  }
+}
+
+void CallPath::count_call(const Connection& connection, const rpcrdma::Call& call) {
+  count_use(connection, [bytes = call.message.bytes()](ClientUse& use) {
+    ++use.calls;
+    use.call_bytes += bytes;
+  });
+  for (const uint8_t operation : call.context->compound.operations()) {
+    ++parts_.stats.nfs4_operations[operation];
+  }
+}
+
+bool CallPath::count_reply(const Connection& connection, const Chain& reply) {
+  const bool is_error = refuses(reply);
+  count_use(connection, [bytes = reply.bytes(), is_error](ClientUse& use) {
+    ++use.replies;
+    use.errors += is_error ? 1 : 0;
+    use.reply_bytes += bytes;
+  });
+  return is_error;
+}
+
+void CallPath::count_lost(Connection& connection, uint32_t calls) {
+  count_use(connection, [calls](ClientUse& use) { use.errors += calls; });
 }
 
 // 6. Is it over, and if not, when is it to be looked at again?

@@ -58,6 +58,8 @@ class CallPath {
   // The next connection that found no room for requests, if there is room now. In order: one that needs more than there is keeps
   // its turn. False: there is none, or no room.
   [[nodiscard]] bool resume_oldest(Instant now);
+  // So many of its calls get no reply: their connection is over.
+  void count_lost(Connection& connection, uint32_t calls);
   // The connection is over: its calls that wait or run are dropped when they come back.
   void drop_waiting(Connection& connection);
 
@@ -67,6 +69,11 @@ class CallPath {
   void run_program(Instant now, Connection& connection, Lane& lane, rpcrdma::Call&& call);
   void send(Instant now, Connection& connection, Lane& lane, rpcrdma::Call&& call);
   void look_after(Instant now, Connection& connection);
+  template <typename Count>
+  void count_use(const Connection& connection, Count&& count);
+  void count_call(const Connection& connection, const rpcrdma::Call& call);
+  // True: the reply refuses the call.
+  bool count_reply(const Connection& connection, const Chain& reply);
 
   struct Waiting {
     LinkId link;  // of the connection

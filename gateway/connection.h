@@ -13,6 +13,7 @@
 #include "base/prefetch.h"
 #include "base/timer_wheel.h"
 #include "gateway/backend_link.h"
+#include "gateway/client_activity.h"
 #include "gateway/gateway_options.h"
 #include "gateway/gateway_stats.h"
 #include "gateway/listener_lanes.h"
@@ -55,7 +56,8 @@ struct alignas(kCacheLineBytes) Connection : TimerNode, ListNode<StalledTag> {
   verbs::QueuePair* qp = nullptr;
   const ListenerOptions* listener = nullptr;
   LaneTable* lanes = nullptr;
-  uint32_t holds = 0;  // its calls wait for those of connections before it, here and on so many other cores
+  ActiveClient* client = nullptr;  // while it has an endpoint
+  uint32_t holds = 0;              // its calls wait for those of connections before it, here and on so many other cores
   ConnectionState state = ConnectionState::kAccepting;
   bool has_place = false;  // of connections_max and its class, from establishment on; only then it has lanes and an endpoint
   bool has_waited = false;
@@ -66,6 +68,7 @@ struct alignas(kCacheLineBytes) Connection : TimerNode, ListNode<StalledTag> {
   std::vector<Lane> more;  // lanes 1 and up; empty without routes
   std::optional<rpcrdma::ServerEndpoint> server;
 
+  uint64_t number = 0;  // for people: 1, 2, ... of the process, no two cores the same
   verbs::ConnectionId id;
   verbs::Transport* transport = nullptr;
   IpAddress peer;

@@ -7,7 +7,7 @@
 
 namespace cw::gateway {
 
-ConnectionTable::ConnectionTable(uint32_t slots, uint32_t core)
+ConnectionTable::ConnectionTable(uint32_t slots, const CoreShare& core)
     : core_(core),
       memory_(std::make_unique<Slab<Connection>>(slots)),
       connections_(slots),
@@ -27,6 +27,7 @@ Connection& ConnectionTable::create() {
   connections_[slot] = memory_->create();
   Connection& connection = *connections_[slot];
   connection.slot = slot;
+  connection.number = created_++ * core_.count + core_.index + 1;
   connection.link = new_link(slot, 0);
   return connection;
 }
@@ -53,7 +54,7 @@ Connection* ConnectionTable::find(LinkId link) {
 }
 
 LinkId ConnectionTable::new_link(uint32_t slot, uint32_t lane) {
-  return link_id(++generations_[slot], core_, lane, slot);
+  return link_id(++generations_[slot], core_.index, lane, slot);
 }
 
 void ConnectionTable::end(Connection& connection, ConnectionResult result, bool peer_ended) {

@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "base/core_share.h"
 #include "base/ring.h"
 #include "base/slab.h"
 #include "base/table_memory.h"
@@ -27,7 +28,7 @@ struct Ending {
 
 class ConnectionTable {
  public:
-  ConnectionTable(uint32_t slots, uint32_t core);  // slots: connection_slots()
+  ConnectionTable(uint32_t slots, const CoreShare& core);  // slots: connection_slots()
   // The owner has freed all.
   ~ConnectionTable() = default;
 
@@ -75,7 +76,8 @@ class ConnectionTable {
   void prefetch(std::span<const uint64_t> links) const;
 
  private:
-  uint32_t core_;
+  CoreShare core_;
+  uint64_t created_ = 0;
   std::unique_ptr<Slab<Connection>> memory_;
   std::vector<Connection*, TableAllocator<Connection*>> connections_;  // by slot; nullptr = free
   std::vector<uint32_t> free_slots_;

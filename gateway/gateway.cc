@@ -127,7 +127,7 @@ Gateway::Gateway(const GatewayOptions& options, const std::vector<verbs::Transpo
       log_(stats_),
       mails_(options.core),
       requests_(options.calls_in_flight_max + std::min(options.connections_max, kOpensMax)),
-      connections_(connection_slots(options.connections_max, options.half_open_max, transports_.size()), options.core.index),
+      connections_(connection_slots(options.connections_max, options.half_open_max, transports_.size()), options.core),
       guard_(random.next_u64()),
       backends_(options.backends, stats_, mails_),
       listeners_(options.listeners, transports_, backends_),
@@ -139,8 +139,8 @@ Gateway::Gateway(const GatewayOptions& options, const std::vector<verbs::Transpo
       reverse_(backends_, requests_, packets, large, stats_),
       path_({connections_, backends_, links_, guard_, reverse_, drain_, requests_, programs, packets, large, stats_},
             options.calls_in_flight_max),
-      acceptor_({transports_, connections_, listeners_, admission_, backends_, links_, holds_, orphans_, broken_calls_, grants_,
-                 drain_, requests_, shared_, log_, stats_},
+      acceptor_({transports_, connections_, listeners_, admission_, backends_, links_, holds_, orphans_, activity_, broken_calls_,
+                 grants_, drain_, requests_, shared_, log_, stats_},
                 options.reserved_packet_bytes) {
   shared_.reply_bytes_max = options.reply_bytes_max;
   shared_.express = options.express;
@@ -358,6 +358,7 @@ bool Gateway::poll_done(rpcrdma::CallDone& out) {
     return false;
   }
   out = shared_.done.pop();
+  activity_.on_done(out);
   return true;
 }
 
@@ -435,6 +436,7 @@ void Gateway::end(Instant now, const Ending& ending) {
     }
   }
   if (connection.server) {
+    path_.count_lost(connection, connection.server->calls_taken());
     connection.server->fail();  // what calls have left is told apart from what they held
   }
   links_.drop_lanes(now, connection, shutting_down_ ? std::nullopt : std::optional(now + orphan_max_));
@@ -442,6 +444,7 @@ void Gateway::end(Instant now, const Ending& ending) {
     path_.drop_waiting(connection);
     connection.server.reset();
     orphans_.leave_client(connection.peer);
+    activity_.leave(*connection.client);
   }
   connection.transport->destroy(connection.id);
   if (connection.has_place) {
@@ -518,7 +521,7 @@ uint32_t Gateway::describe_some(Instant now, uint32_t place, uint32_t slots, std
 
 ConnectionInfo Gateway::info_of(Instant now, const Connection& connection) {
   ConnectionInfo info;
-  info.id = connection.link.value();
+  info.id = connection.number;
   info.state = connection.state;
   info.listener_port = connection.listener->port;
   info.listener = connection.listener_index;

@@ -57,7 +57,7 @@ namespace cw::gateway {
 
 // A copy of everything worth showing about a connection.
 struct ConnectionInfo {
-  uint64_t id = 0;
+  uint64_t id = 0;  // Connection::number
   ConnectionState state = ConnectionState::kAccepting;
   uint16_t listener_port = 0;
   uint32_t listener = 0;  // by number, as the backend
@@ -135,6 +135,8 @@ class Gateway {
   // `count` on as far as it reaches, and returns the place to go on from; 0 when that were all. Begin with 0 and 0.
   [[nodiscard]] uint32_t describe_some(Instant now, uint32_t place, uint32_t slots, std::span<ConnectionInfo> out,
                                        uint32_t& count) const;
+  // What its clients do, by instalments, as ClientActivity::describe_some.
+  [[nodiscard]] const ClientActivity& activity() const { return activity_; }
   [[nodiscard]] const GatewayStats& stats() const { return stats_; }
   [[nodiscard]] const rpcrdma::RpcRdmaStats& rpcrdma_stats() const { return shared_.stats; }
   [[nodiscard]] const rpcrdma::StageDurations& stage_durations() const { return shared_.durations; }
@@ -175,6 +177,7 @@ class Gateway {
   Listeners listeners_;
   Admission admission_;
   Orphans orphans_;
+  ClientActivity activity_;
   CallHolds holds_;
   Drain drain_;
   CreditGrants grants_;

@@ -7,6 +7,8 @@
 #include <string_view>
 
 #include "base/ip_address.h"
+#include "gateway/client_use.h"
+#include "rpcrdma/ulb/compound_call.h"
 #include "verbs/ids.h"
 #include "verbs/queue_pair_info.h"
 
@@ -38,6 +40,8 @@ struct BackendStats {
   uint64_t replies = 0;
   uint64_t bytes_out = 0;  // to the backend
   uint64_t bytes_in = 0;
+  uint64_t errors = 0;   // replies that refuse the call (RFC 5531 9)
+  uint64_t call_ns = 0;  // of a TCP backend: that its replies took, from the call being given to a worker
   std::array<uint64_t, kBackendServersMax> server_links{};  // gauge: open connections by server number
   std::array<uint64_t, kBackendServersMax> server_calls{};  // gauge: of calls_in_flight, those at each server
 
@@ -54,6 +58,7 @@ struct ClientClassStats {
   uint64_t calls_postponed = 0;  // until others of the class were over
   uint64_t credits_granted = 0;  // gauge
   uint64_t credits_in_use = 0;   // gauge: calls received and not yet answered
+  ClientUse use;
 };
 
 // How connections ended or were refused, each under one.
@@ -101,13 +106,14 @@ enum class ReverseDrop : uint8_t {
 
 struct GatewayStats {
   std::array<uint64_t, static_cast<size_t>(ConnectionResult::kCount)> connections{};
-  std::array<BackendStats, kBackendIdsMax> backends{};    // by BackendIds
-  std::array<ClientClassStats, kClientIdsMax> clients{};  // by ClientIds
-  std::array<uint64_t, kRouteIdsMax> route_calls{};       // by RouteIds, unrouted ones included
-  uint64_t connections_open = 0;                          // gauge
-  uint64_t replies_unmatched = 0;                         // from a backend, with an XID that nobody waits for
-  uint64_t reverse_calls = 0;                             // of backends, taken to be sent to clients
-  uint64_t reverse_replies = 0;                           // of clients, handed to backends
+  std::array<BackendStats, kBackendIdsMax> backends{};               // by BackendIds
+  std::array<ClientClassStats, kClientIdsMax> clients{};             // by ClientIds
+  std::array<uint64_t, kRouteIdsMax> route_calls{};                  // by RouteIds, unrouted ones included
+  std::array<uint64_t, rpcrdma::kNfs4Operations> nfs4_operations{};  // in COMPOUNDs of clients, by number
+  uint64_t connections_open = 0;                                     // gauge
+  uint64_t replies_unmatched = 0;                                    // from a backend, with an XID that nobody waits for
+  uint64_t reverse_calls = 0;                                        // of backends, taken to be sent to clients
+  uint64_t reverse_replies = 0;                                      // of clients, handed to backends
   std::array<uint64_t, static_cast<size_t>(ReverseDrop::kCount)> reverse_calls_dropped{};
   uint64_t messages_malformed = 0;  // from a backend, too short to be RPC
   uint64_t duplicate_xids = 0;      // from a client, in flight twice at once

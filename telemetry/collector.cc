@@ -1,7 +1,6 @@
 #include "telemetry/collector.h"
 
 #include <fmt/core.h>
-#include <prometheus/text_serializer.h>
 
 #include <algorithm>
 #include <chrono>
@@ -151,8 +150,8 @@ void add_durations(const MetricSources& sources, std::vector<MetricFamily>& fami
     return histogram;
   };
   MetricFamily calls{kRpcDuration.name, kRpcDuration.help, MetricType::Histogram, {}};
-  for (uint32_t row = 0; row < kRpcRowCount; ++row) {
-    const RpcProcedureRow& names = rpc_row(row);
+  for (uint32_t row = 0; row < rpcrdma::kProcedureRows; ++row) {
+    const rpcrdma::ProcedureName& names = rpcrdma::procedure_name(row);
     const Histogram histogram = merged([row](const RpcDurations& d) -> const Histogram& { return d.calls[row]; });
     calls.metric.push_back(histogram_sample({{"program", names.program}, {"procedure", names.procedure}}, histogram));
   }
@@ -469,10 +468,6 @@ std::vector<control::StatInfo> describe(const std::vector<MetricFamily>& familie
     schema.push_back({family.name, kind, unit, family.help});
   }
   return schema;
-}
-
-std::string to_text(const std::vector<MetricFamily>& families) {
-  return prometheus::TextSerializer().Serialize(families);
 }
 
 }  // namespace cw::telemetry

@@ -157,7 +157,4 @@ class Collector final : public prometheus::Collectable, public HealthSource {
 // Name, kind, unit and help of each family. For GatewayView::stat_schema().
 [[nodiscard]] std::vector<control::StatInfo> describe(const std::vector<prometheus::MetricFamily>& families);
 
-// Prometheus text format 0.0.4.
-[[nodiscard]] std::string to_text(const std::vector<prometheus::MetricFamily>& families);
-
 }  // namespace cw::telemetry

@@ -75,7 +75,8 @@ std::string drop_reason(uint32_t index) {
   return to_string(static_cast<wire::DropReason>(index));
 }
 std::string procedure(uint32_t index) {
-  return fmt::format("{}/{}", rpc_row(index).program, rpc_row(index).procedure);
+  const rpcrdma::ProcedureName& name = rpcrdma::procedure_name(index);
+  return fmt::format("{}/{}", name.program, name.procedure);
 }
 std::string chunk_list(uint32_t index) {
   constexpr std::array kNames = {"read", "write", "reply"};
@@ -96,10 +97,10 @@ constexpr bool kGauge = false;
 
 const Row kColumnRows[] = {
     // Calls
-    {"calls", kCounter, [](const Core& c, uint32_t i) { return c.durations.calls[i].count(); }, Over::kLabel, kRpcRowCount,
-     procedure},
-    {"call_ns", kCounter, [](const Core& c, uint32_t i) { return c.durations.calls[i].sum_ns(); }, Over::kLabel, kRpcRowCount,
-     procedure},
+    {"calls", kCounter, [](const Core& c, uint32_t i) { return c.durations.calls[i].count(); }, Over::kLabel,
+     rpcrdma::kProcedureRows, procedure},
+    {"call_ns", kCounter, [](const Core& c, uint32_t i) { return c.durations.calls[i].sum_ns(); }, Over::kLabel,
+     rpcrdma::kProcedureRows, procedure},
     {"messages_rx", kCounter, [](const Core& c, uint32_t) { return sum(c.rpcrdma.messages_in); }},
     {"messages_tx", kCounter, [](const Core& c, uint32_t) { return sum(c.rpcrdma.messages_out); }},
     // Bytes and packets
@@ -236,8 +237,8 @@ void HistoryColumns::read(const MetricSources& sources, std::span<uint64_t> out)
 
 Histogram merged_calls(const MetricSources& sources, AnsweredBy who) {
   Histogram merged;
-  for (uint32_t row = 0; row < kRpcRowCount; ++row) {
-    const bool is_builtin = std::string_view(rpc_row(row).program) == "bench";
+  for (uint32_t row = 0; row < rpcrdma::kProcedureRows; ++row) {
+    const bool is_builtin = std::string_view(rpcrdma::procedure_name(row).program) == "bench";
     for (const CoreSource& core : sources.cores) {
       if (is_builtin == (who == AnsweredBy::kBuiltin)) {
         merged.merge(core.snapshot->last().durations.calls[row]);

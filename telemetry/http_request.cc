@@ -85,15 +85,39 @@ std::string_view take_until(std::string_view& text, char separator) {
   return taken;
 }
 
+// q=0 and q=0.000 refuse it; q=0.5 does not.
+bool refuses(std::string_view parameter) {
+  return parameter.starts_with("q=0") && parameter.find_first_of("123456789") == std::string_view::npos;
+}
+
 // "gzip, br;q=0.5"; one with weight 0 is refused.
 bool accepts_gzip(std::string_view encodings) {
   while (!encodings.empty()) {
     std::string_view each = take_until(encodings, ',');
     const std::string_view name = trimmed(take_until(each, ';'));
-    const std::string_view weight = trimmed(each);
     if (same_word(name, "gzip")) {
-      // q=0 and q=0.000 refuse it; q=0.5 does not.
-      return !weight.starts_with("q=0") || weight.find_first_of("123456789") != std::string_view::npos;
+      return !refuses(trimmed(each));
+    }
+  }
+  return false;
+}
+
+// "application/openmetrics-text;version=1.0.0;q=0.8, text/plain;version=0.0.4;q=0.5, */*;q=0.1". Who knows OpenMetrics at all
+// prefers it; another version is left out, and the next entry looked at.
+bool accepts_openmetrics(std::string_view types) {
+  while (!types.empty()) {
+    std::string_view each = take_until(types, ',');
+    if (!same_word(trimmed(take_until(each, ';')), "application/openmetrics-text")) {
+      continue;
+    }
+    bool is_ours = true;
+    while (!each.empty()) {
+      const std::string_view parameter = trimmed(take_until(each, ';'));
+      const bool other_version = parameter.starts_with("version=") && parameter != "version=1.0.0";
+      is_ours = is_ours && !other_version && !refuses(parameter);
+    }
+    if (is_ours) {
+      return true;
     }
   }
   return false;
@@ -114,6 +138,8 @@ void read_fields(std::string_view lines, HttpRequest& request) {
       request.if_none_match = value;
     } else if (same_word(name, "accept-encoding")) {
       request.accepts_gzip = accepts_gzip(value);
+    } else if (same_word(name, "accept")) {
+      request.accepts_openmetrics = accepts_openmetrics(value);
     }
   }
 }

@@ -1,4 +1,4 @@
-// The little of HTTP/1.1 that serving a few pages takes: the request line is judged, four header fields are looked at and all
+// The little of HTTP/1.1 that serving a few pages takes: the request line is judged, five header fields are looked at and all
 // others ignored, bodies are not accepted.
 #pragma once
 
@@ -35,6 +35,7 @@ struct HttpRequest {
   std::string_view host = {};           // empty: none
   std::string_view if_none_match = {};  // empty: none
   bool accepts_gzip = false;            // Accept-Encoding says so
+  bool accepts_openmetrics = false;     // Accept names its version 1.0.0 or none
 };
 
 struct HttpAnswer {

@@ -2,6 +2,7 @@
 
 #include <spdlog/logger.h>
 
+#include <atomic>
 #include <chrono>
 #include <deque>
 #include <map>
@@ -10,6 +11,8 @@
 #include <string>
 #include <utility>
 
+#include "telemetry/log_format.h"
+#include "telemetry/log_record.h"
 #include "telemetry/stderr_sink.h"
 
 namespace cw::telemetry {
@@ -95,13 +98,14 @@ class RecentLines {
 struct Log {
   Log() : sink(std::make_shared<StderrSink>()), logger("causeway", sink) {
     logger.set_level(spdlog::level::info);
-    logger.set_pattern("%Y-%m-%dT%H:%M:%S.%eZ %l %v", spdlog::pattern_time_type::utc);
+    logger.set_formatter(line_formatter(control::LogLineFormat::kText, {}));
     logger.flush_on(spdlog::level::trace);
   }
   std::shared_ptr<StderrSink> sink;
   spdlog::logger logger;
   SiteLimiter limiter;
   RecentLines recent;
+  std::atomic<control::recorder::Recorder*> recorder{nullptr};
 };
 
 // The process has one stderr; it is the one thing here that is global.
@@ -112,8 +116,13 @@ Log& the_log() {
 
 }  // namespace
 
-void log_start(control::LogLevel level) {
-  log_set_level(level);
+void log_start(const control::LogConfig& config, const std::string& instance) {
+  log_set_level(config.level);
+  log_set_format(config.format, instance);
+}
+
+void log_set_format(control::LogLineFormat format, const std::string& instance) {
+  the_log().sink->set_formatter(line_formatter(format, instance));  // under the sink's lock
 }
 
 void log_set_level(control::LogLevel level) {
@@ -143,6 +152,18 @@ void log_write(control::LogLevel level, const LogSite& site, std::string_view te
   }
   the_log().logger.log(to_spdlog(level), spdlog::string_view_t(line));
   the_log().recent.add(level, line);
+  if (control::recorder::Recorder* recorder = the_log().recorder) {
+    recorder->add_line(level, line);
+  }
+}
+
+void log_record_in(control::recorder::Recorder* recorder) {
+  if (recorder != nullptr) {
+    for (const LogLine& line : log_recent()) {
+      recorder->add_line(line.level, line.text);
+    }
+  }
+  the_log().recorder = recorder;
 }
 
 uint64_t log_lost() {

@@ -1,5 +1,5 @@
-// Log lines on stderr, one format: "2026-01-31T12:00:00.123Z warning port 0: link is down". Never called per packet, never from a
-// poll core's fast path: the owner of a core hands facts over as values, and the control thread writes them.
+// Log lines on stderr (log_format.h says how they look). Never called per packet, never from a poll core's fast path: the owner
+// of a core hands facts over as values, and the control thread writes them.
 //
 // Every call site is limited: kLogBurst lines at once, then one per kLogRefill; what was held back is counted and said with the
 // site's next line. So a peer that causes a line per connection cannot flood the log, and no line is lost without a trace. And
@@ -26,8 +26,10 @@ inline constexpr Duration kLogRefill = Duration::seconds(1);
 inline constexpr size_t kLogLineBytesMax = 1024;  // longer lines are cut
 inline constexpr uint32_t kLogRecentMax = 64;     // lines that log_recent() has
 
-// Call once at start, before other threads log. Without it, lines from kInfo on go to stderr.
-void log_start(control::LogLevel level);
+// Call once at start, before other threads log. Without it, lines from kInfo on go to stderr as text.
+void log_start(const control::LogConfig& config, const std::string& instance);
+// Any time, any thread: how lines look from now on.
+void log_set_format(control::LogLineFormat format, const std::string& instance);
 // Any time, any thread.
 void log_set_level(control::LogLevel level);
 [[nodiscard]] bool log_enabled(control::LogLevel level);

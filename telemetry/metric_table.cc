@@ -103,6 +103,7 @@ const char* stream_end(uint32_t index) {
   return iwarp::to_string(static_cast<iwarp::StreamErrorCause>(index + 1)).data();
 }
 
+constexpr IndexedLabel kNfs4OperationNames{"operation", rpcrdma::kNfs4Operations, rpcrdma::nfs4_operation_name};
 constexpr IndexedLabel kIwarpSetupFailures{"reason", iwarp::kIwarpDropCount, iwarp_setup_failure};
 constexpr IndexedLabel kMpaErrors{"reason", iwarp::kMpaErrorCount - 1, mpa_error};
 const char* terminate_cause(uint32_t index) {
@@ -300,8 +301,20 @@ const MetricRow kRows[] = {
           [](const Core& c, At i) { return number(c.gateway.clients[i.scope].credits_granted); }),
     gauge("causeway_client_credits_in_use", "Calls of a [[client]] section's clients that are not answered yet.", Scope::kClient,
           {}, {}, [](const Core& c, At i) { return number(c.gateway.clients[i.scope].credits_in_use); }),
-    counter("causeway_client_calls_postponed_total", "Calls that waited for their [[client]] section's bytes_in_flight_max.",
-            Scope::kClient, {}, {}, [](const Core& c, At i) { return number(c.gateway.clients[i.scope].calls_postponed); }),
+    counter("causeway_client_calls_total", "Calls of a [[client]] section's clients.", Scope::kClient, {}, {},
+            [](const Core& c, At i) { return number(c.gateway.clients[i.scope].use.calls); }),
+    counter("causeway_client_replies_total", "Replies to a [[client]] section's clients.", Scope::kClient, {}, {},
+            [](const Core& c, At i) { return number(c.gateway.clients[i.scope].use.replies); }),
+    counter("causeway_client_errors_total",
+            "Replies to a [[client]] section's clients that refuse the call, and their calls that were lost with a connection.",
+            Scope::kClient, {}, {}, [](const Core& c, At i) { return number(c.gateway.clients[i.scope].use.errors); }),
+    counter("causeway_client_bytes_total", "Bytes of calls from (rx) and replies to (tx) a [[client]] section's clients.",
+            Scope::kClient, kRx, {}, [](const Core& c, At i) { return number(c.gateway.clients[i.scope].use.call_bytes); }),
+    counter("causeway_client_bytes_total", "", Scope::kClient, kTx, {},
+            [](const Core& c, At i) { return number(c.gateway.clients[i.scope].use.reply_bytes); }),
+    counter("causeway_client_calls_postponed_total",
+            "Calls that waited for their [[client]] section's bytes_in_flight_max, or for its rates.", Scope::kClient, {}, {},
+            [](const Core& c, At i) { return number(c.gateway.clients[i.scope].calls_postponed); }),
     gauge("causeway_connections_half_open", "Connection attempts under way.", kAll, {}, {},
           [](const Core& c, At) { return number(c.connections.half_open); }),
     gauge("causeway_connections_timewait", "Ended connections that are still remembered.", kAll, {}, {},
@@ -523,6 +536,10 @@ const MetricRow kRows[] = {
             [](const Core& c, At i) { return number(c.gateway.backends[i.scope].bytes_in); }),
     counter("causeway_backend_bytes_total", "", Scope::kBackend, kTx, {},
             [](const Core& c, At i) { return number(c.gateway.backends[i.scope].bytes_out); }),
+    counter("causeway_backend_error_replies_total", "Replies of the backend that refuse the call (RFC 5531 9).", Scope::kBackend,
+            {}, {}, [](const Core& c, At i) { return number(c.gateway.backends[i.scope].errors); }),
+    counter("causeway_backend_call_seconds_total", "Time that the replies of a TCP backend took, by all of them together.",
+            Scope::kBackend, {}, {}, [](const Core& c, At i) { return seconds(c.gateway.backends[i.scope].call_ns); }),
     counter("causeway_backend_unmatched_replies_total", "Replies of backends that nobody waits for.", kAll, {}, {},
             [](const Core& c, At) { return number(c.gateway.replies_unmatched); }),
     counter("causeway_backend_malformed_messages_total", "Messages of backends too short to be RPC.", kAll, {}, {},
@@ -545,6 +562,10 @@ const MetricRow kRows[] = {
             kAll, {}, kReverseDrops, [](const Core& c, At i) { return number(c.gateway.reverse_calls_dropped[i.label]); }),
     counter("causeway_log_notices_dropped_total", "Events that the log has no line of because they came too fast.", kAll, {}, {},
             [](const Core& c, At) { return number(c.gateway.notices_dropped); }),
+
+    // Calls by what they ask for; how long they took stands in causeway_rpc_duration_seconds.
+    counter("causeway_nfs4_operations_total", "Operations in NFSv4 COMPOUNDs of clients, the first 16 of each.", kAll, {},
+            kNfs4OperationNames, [](const Core& c, At i) { return number(c.gateway.nfs4_operations[i.label]); }),
 
     // Cores
     counter("causeway_lcore_busy_seconds_total", "Time in loop turns that found work.", Scope::kLcore, {}, {},

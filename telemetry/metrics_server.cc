@@ -10,10 +10,12 @@
 #include <cstring>
 #include <optional>
 #include <utility>
+#include <vector>
 
+#include "base/gzip.h"
 #include "control/config/kernel_address.h"
 #include "control/socket/stream_server.h"
-#include "telemetry/collector.h"
+#include "telemetry/exposition.h"
 #include "telemetry/http_request.h"
 
 namespace cw::telemetry {
@@ -29,7 +31,6 @@ constexpr const char* kWrongHost =
     "This gateway is asked on a loopback address, and answers only to that: http://127.0.0.1, http://[::1] or http://localhost, "
     "with its port. A proxy in front of it has to send such a Host field.\n";
 constexpr const char* kPlainText = "text/plain; charset=utf-8";
-constexpr const char* kMetricsText = "text/plain; version=0.0.4; charset=utf-8";
 
 // A socket address in the kernel's form.
 struct KernelAddress {
@@ -67,7 +68,7 @@ class Answers {
     }
     switch (request.page) {
       case HttpPage::kMetrics:
-        return http_answer({.content_type = kMetricsText, .body = metrics_text()}, request.head_only);
+        return metrics_answer(request);
       case HttpPage::kHealthz:
         return probe_answer(health().live, health().live ? "ok" : health().reason, request.head_only);
       case HttpPage::kReadyz:
@@ -119,19 +120,36 @@ class Answers {
     return cached_health_;
   }
 
-  const std::string& metrics_text() {
+  std::string metrics_answer(const HttpRequest& request) {
     const Clock::time_point now = Clock::now();
     if (!cached_at_ || now - *cached_at_ > std::chrono::nanoseconds(MetricsServer::kCacheTime.to_ns())) {
-      cached_text_ = telemetry::to_text(metrics_.Collect());
+      families_ = metrics_.Collect();
+      cached_.fill({});
       cached_at_ = Clock::now();
     }
-    return cached_text_;
+    Form& form = cached_[request.accepts_openmetrics ? 1 : 0];
+    if (form.text.empty()) {
+      form.text = request.accepts_openmetrics ? to_openmetrics(families_) : to_prometheus(families_);
+    }
+    if (request.accepts_gzip && form.packed.empty()) {
+      form.packed = gzip_of(form.text);
+    }
+    return http_answer({.content_type = request.accepts_openmetrics ? kOpenMetrics : kMetricsText,
+                        .body = request.accepts_gzip ? form.packed : form.text,
+                        .gzip = request.accepts_gzip},
+                       request.head_only);
   }
 
   const MetricsServer::Options& options_;
   const prometheus::Collectable& metrics_;
   const HealthSource& health_;
-  std::string cached_text_;
+  // Of one scrape, made when somebody asks for them.
+  struct Form {
+    std::string text;
+    std::string packed;
+  };
+  std::vector<prometheus::MetricFamily> families_;
+  std::array<Form, 2> cached_;  // Prometheus' own, OpenMetrics
   std::optional<Clock::time_point> cached_at_;
   Health cached_health_;
   std::optional<Clock::time_point> health_at_;

@@ -1,6 +1,4 @@
-// How long calls took, per program and procedure, and per stage. Program and procedure numbers come from the wire, so the table
-// is closed: programs that have an upper-layer binding have a row per procedure, everything else shares the row "other". No peer
-// can fill it.
+// How long calls took, by procedure and by stage.
 #pragma once
 
 #include <array>
@@ -9,24 +7,9 @@
 #include "base/histogram.h"
 #include "base/time.h"
 #include "rpcrdma/endpoint/stage_durations.h"
+#include "rpcrdma/ulb/procedures.h"
 
 namespace cw::telemetry {
-
-struct RpcProcedureRow {
-  const char* program;  // label values
-  const char* procedure;
-};
-
-inline constexpr uint32_t kNfs3Procedures = 22;  // RFC 1813: NULL .. COMMIT
-inline constexpr uint32_t kNfs4Procedures = 2;   // RFC 7530: NULL, COMPOUND
-inline constexpr uint32_t kBenchProcedures = 4;  // rpcrdma::BenchProcedure
-inline constexpr uint32_t kRpcRowCount = kNfs3Procedures + kNfs4Procedures + kBenchProcedures + 1;
-inline constexpr uint32_t kRpcRowOther = kRpcRowCount - 1;
-
-// The row of a call, from three numbers of its header that may be anything. O(1).
-[[nodiscard]] uint32_t rpc_row_of(uint32_t program, uint32_t version, uint32_t procedure);
-// Precondition: row < kRpcRowCount.
-[[nodiscard]] const RpcProcedureRow& rpc_row(uint32_t row);
 
 // Upper bounds of the exported buckets, 5 us .. 10 s; +Inf is the total count. Closest together where storage answers: 100 us to
 // 2 ms. What is answered from memory takes 5 to 20 us.
@@ -37,12 +20,9 @@ inline constexpr std::array<Duration, 23> kExportedBounds = {
     Duration::ms(250),  Duration::ms(500), Duration::ms(1000), Duration::ms(2500), Duration::ms(10000)};
 
 struct RpcDurations {
-  std::array<Histogram, kRpcRowCount> calls;  // SEND of the call received until its reply was posted
+  // By rpcrdma::procedure_row(): from the SEND of the call being received until its reply was posted.
+  std::array<Histogram, rpcrdma::kProcedureRows> calls;
   rpcrdma::StageDurations stages;
-
-  void record_call(uint32_t program, uint32_t version, uint32_t procedure, Duration duration) {
-    calls[rpc_row_of(program, version, procedure)].record(duration);
-  }
 };
 
 }  // namespace cw::telemetry

@@ -7,6 +7,7 @@
 #                                interop; without an exact match, what has NAME in its name. Builds no more than that takes
 #   tests/run.sh interop --full  the whole interoperability matrix (hours)
 #   tests/run.sh fuzz --full     besides the replay, each target for FUZZ_SECONDS (60) with clang's libFuzzer
+#   tests/run.sh containers      the container image, built and run by podman (root; minutes, some 100 MB of packages the first time)
 #
 # Suites: unit golden sim fuzz tidy (one build), asan (the same under sanitizers, without DPDK), tsan (whatever has threads, under
 # ThreadSanitizer), ops (programs as a user runs them), interop (a Linux guest mounts NFS through the gateway; root), bench
@@ -33,10 +34,10 @@ while [ $# -gt 0 ]; do
     shift
     ;;
   -h | --help)
-    sed -n '2,22s/^# \{0,1\}//p' "$0"
+    sed -n '2,23s/^# \{0,1\}//p' "$0"
     exit 0
     ;;
-  unit | golden | sim | fuzz | tidy | clang-tidy | asan | tsan | ops | interop | bench) suites+=("$1") ;;
+  unit | golden | sim | fuzz | tidy | clang-tidy | asan | tsan | ops | interop | bench | containers) suites+=("$1") ;;
   *)
     echo "tests/run.sh: unknown suite '$1'; see --help" >&2
     exit 2
@@ -124,6 +125,7 @@ stage packages
 must ensure_packages build
 # Before the first test: some unit tests ask programs of this group, and without them they are skipped.
 { [ -n "$whole" ] || wants tidy || wants clang-tidy || wants ops || wants interop; } && must ensure_packages checks
+wants containers && [ "$(id -u)" -eq 0 ] && must ensure_packages container
 offer_npm
 if [ -n "$only" ]; then
   # shellcheck disable=SC2086  # one argument per option
@@ -132,7 +134,7 @@ if [ -n "$only" ]; then
   run_recorded only python3 tests/tidy/only.py "$main_build" "$only"
   finish
 fi
-if wants unit || wants golden || wants sim || wants fuzz || wants tidy || wants clang-tidy || wants ops || wants interop || wants bench; then
+if wants unit || wants golden || wants sim || wants fuzz || wants tidy || wants clang-tidy || wants ops || wants interop || wants bench || wants containers; then
   # shellcheck disable=SC2086  # one argument per option
   build "$main_build" ${MAIN_BUILD_OPTIONS:-}
   wants fuzz && ! wants asan && compile "$main_build" fuzz_replay
@@ -179,6 +181,10 @@ fi
 if wants ops; then
   stage ops
   run_recorded ops tests/ops/run.sh "$main_build" ${full:---second-tries 3}
+fi
+if wants containers; then
+  stage containers
+  CAUSEWAY_CONTAINERS=1 run_recorded ops tests/ops/run.sh "$main_build" -k container
 fi
 if wants interop; then
   if [ "$(id -u)" -ne 0 ]; then

@@ -54,6 +54,10 @@ Json status(const Request&, const AdminCaller&, const AdminTarget& target) {
           {"clients", to_rows(s.policy.clients)}};
 }
 
+Json activity(const Request&, const AdminCaller&, const AdminTarget& target) {
+  return {{"activity", to_rows(target.view.activity())}};
+}
+
 Json connections(const Request&, const AdminCaller&, const AdminTarget& target) {
   return {{"connections", to_rows(target.view.connections())}};
 }
@@ -202,7 +206,7 @@ Json transport_events(const Request& request, const AdminCaller&, const AdminTar
   if (!qpn || !last) {
     return error_json("lqpn: a queue pair's number; last: 1 to 1000000", "bad_request");
   }
-  std::vector<TransportEventStatus> events = target.view.transport_events();
+  std::vector<TransportEventStatus> events = target.view.transport_events(UINT32_MAX);
   const std::string_view kind = request.argument("event");
   std::erase_if(events, [&](const TransportEventStatus& event) {
     return (*qpn != 0 && event.local_qpn != *qpn) || (!kind.empty() && event.event != kind);
@@ -266,6 +270,7 @@ Json help(const Request& request, const AdminCaller& caller, const AdminTarget& 
 constexpr std::array kCommands = {
     Command{"status", false, {}, status, "version, ports, listeners, routes, backends and their servers, clients and budgets"},
     Command{"connections", false, {}, connections, "one entry per connection"},
+    Command{"activity", false, {}, activity, "what each client has asked for and got, and how long its calls took"},
     Command{"queue_pairs", false, {}, queue_pairs, "transport state of every queue pair"},
     Command{"cores", false, {}, cores, "poll cores and how busy they are"},
     Command{"transport_events", false, {"lqpn", "event", "last"}, transport_events, "what happened to queue pairs lately"},

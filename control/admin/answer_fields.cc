@@ -16,6 +16,21 @@ Json or_null(const std::optional<T>& value) {
   return value ? Json(*value) : Json();
 }
 
+// What clients and their sections have asked for and got.
+template <typename T>
+constexpr AnswerField<T> kCalls = {"calls", "calls taken", [](const T& r) { return Json(r.use.calls); }};
+template <typename T>
+constexpr AnswerField<T> kReplies = {"replies", "replies to them", [](const T& r) { return Json(r.use.replies); }};
+template <typename T>
+constexpr AnswerField<T> kErrors = {"errors", "replies that refuse the call, and calls that were lost with their connection",
+                                    [](const T& r) { return Json(r.use.errors); }};
+template <typename T>
+constexpr AnswerField<T> kCallBytes = {"call_bytes", "bytes of the calls, chunks included",
+                                       [](const T& r) { return Json(r.use.call_bytes); }};
+template <typename T>
+constexpr AnswerField<T> kReplyBytes = {"reply_bytes", "bytes of the replies, chunks included",
+                                        [](const T& r) { return Json(r.use.reply_bytes); }};
+
 constexpr std::array<AnswerField<PortStatus>, 10> kPortStatus = {{
     {"device", "DPDK device, as configured", [](const PortStatus& r) { return Json(r.device); }},
     {"mac", "Ethernet address", [](const PortStatus& r) { return Json(r.mac); }},
@@ -86,7 +101,7 @@ constexpr std::array<AnswerField<RouteStatus>, 4> kRouteStatus = {{
     {"calls", "calls that went this way", [](const RouteStatus& r) { return Json(r.calls); }},
 }};
 
-constexpr std::array<AnswerField<ClientStatus>, 13> kClientStatus = {{
+constexpr std::array<AnswerField<ClientStatus>, 18> kClientStatus = {{
     {"name", "name of the section", [](const ClientStatus& r) { return Json(r.name); }},
     {"prefixes",
      "networks of its clients; an address belongs to the section with the longest that it is in. "
@@ -106,11 +121,17 @@ constexpr std::array<AnswerField<ClientStatus>, 13> kClientStatus = {{
      [](const ClientStatus& r) { return Json(r.bytes_in_flight); }},
     {"bytes_in_flight_max", "such bytes at most; null = no limit",
      [](const ClientStatus& r) { return or_null(r.bytes_in_flight_max); }},
-    {"calls_postponed", "calls that waited for that limit", [](const ClientStatus& r) { return Json(r.calls_postponed); }},
+    {"calls_postponed", "calls that waited for that limit, or for the section's calls_per_second or bytes_per_second",
+     [](const ClientStatus& r) { return Json(r.calls_postponed); }},
     {"refused_denied", "connection requests refused because of allow = false",
      [](const ClientStatus& r) { return Json(r.refused_denied); }},
     {"refused_limit", "connection requests refused because of connections_max",
      [](const ClientStatus& r) { return Json(r.refused_limit); }},
+    kCalls<ClientStatus>,
+    kReplies<ClientStatus>,
+    kErrors<ClientStatus>,
+    kCallBytes<ClientStatus>,
+    kReplyBytes<ClientStatus>,
 }};
 
 Json json_of(const verbs::QueuePairValue& value) {
@@ -226,6 +247,31 @@ constexpr std::array<AnswerField<QueuePairStatus>, 12> kQueuePairStatus = {{
     kRoundTrip<QueuePairStatus>,
 }};
 
+constexpr std::array<AnswerField<ActivityStatus>, 9> kActivityStatus = {{
+    {"client", "address of the client", [](const ActivityStatus& r) { return Json(r.client); }},
+    {"section", "[[client]] section whose budget it counts in; empty = none",
+     [](const ActivityStatus& r) { return Json(r.section); }},
+    {"connections", "its connections now; 0 = it is gone", [](const ActivityStatus& r) { return Json(r.connections); }},
+    kCalls<ActivityStatus>,
+    kReplies<ActivityStatus>,
+    kErrors<ActivityStatus>,
+    kCallBytes<ActivityStatus>,
+    kReplyBytes<ActivityStatus>,
+    {"procedures",
+     "what it called: program, procedure (of NFSv4 the operation that a COMPOUND was about), calls that were answered, "
+     "and the seconds that these took together, from the SEND of the call to that of the reply",
+     [](const ActivityStatus& r) {
+       Json list = Json::array();
+       for (const ProcedureStatus& each : r.procedures) {
+         list.push_back({{"program", each.program},
+                         {"procedure", each.procedure},
+                         {"calls", each.calls},
+                         {"seconds", each.spent.to_seconds()}});
+       }
+       return list;
+     }},
+}};
+
 constexpr std::array<AnswerField<CoreStatus>, 8> kCoreStatus = {{
     {"lcore", "CPU", [](const CoreStatus& r) { return Json(r.lcore); }},
     {"role", "poll", [](const CoreStatus& r) { return Json(r.role); }},
@@ -304,6 +350,9 @@ std::span<const AnswerField<ConnectionStatus>> answer_fields(const ConnectionSta
 }
 std::span<const AnswerField<QueuePairStatus>> answer_fields(const QueuePairStatus*) {
   return kQueuePairStatus;
+}
+std::span<const AnswerField<ActivityStatus>> answer_fields(const ActivityStatus*) {
+  return kActivityStatus;
 }
 std::span<const AnswerField<CoreStatus>> answer_fields(const CoreStatus*) {
   return kCoreStatus;

@@ -27,6 +27,7 @@ struct AnswerField {
 [[nodiscard]] std::span<const AnswerField<ClientStatus>> answer_fields(const ClientStatus*);
 [[nodiscard]] std::span<const AnswerField<ConnectionStatus>> answer_fields(const ConnectionStatus*);
 [[nodiscard]] std::span<const AnswerField<QueuePairStatus>> answer_fields(const QueuePairStatus*);
+[[nodiscard]] std::span<const AnswerField<ActivityStatus>> answer_fields(const ActivityStatus*);
 [[nodiscard]] std::span<const AnswerField<CoreStatus>> answer_fields(const CoreStatus*);
 [[nodiscard]] std::span<const AnswerField<TransportEventStatus>> answer_fields(const TransportEventStatus*);
 [[nodiscard]] std::span<const AnswerField<StatInfo>> answer_fields(const StatInfo*);

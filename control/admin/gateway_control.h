@@ -50,7 +50,7 @@ class GatewayControl {
   [[nodiscard]] virtual bool start_capture(const std::string& who, const capture::CaptureOrder& order, std::string& problem) = 0;
   [[nodiscard]] virtual capture::CaptureStatus stop_capture(const std::string& who) = 0;
   [[nodiscard]] virtual capture::CaptureStatus capture() = 0;
-  // What the gateway runs with.
+  // What the gateway runs with. On the recorder's thread, too.
   [[nodiscard]] virtual std::vector<SettingText> settings() = 0;
 };
 

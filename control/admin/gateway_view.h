@@ -1,8 +1,9 @@
 // What the admin socket can ask of a running gateway. The dataplane implements it; tests have a fake.
 //
-// Called on the admin thread, one call at a time; status(), policy() and connections() on the live page's thread too, at the same
-// time. An implementation may ask the poll cores and wait for them, for at most 200 ms, and answers with what it has after that.
-// Strings are for people and for JSON alike: addresses as text, names from the config.
+// Called on the admin thread, one call at a time; status(), policy() and connections() on the live page's thread too, and
+// status(), stats() and transport_events() on the recorder's, at the same time. An implementation may ask the poll cores and wait
+// for them, for at most 200 ms, and answers with what it has after that. Strings are for people and for JSON alike: addresses as
+// text, names from the config.
 #pragma once
 
 #include <cstdint>
@@ -74,6 +75,15 @@ struct RouteStatus {
   uint64_t calls = 0;
 };
 
+// What clients asked for and got, ever since.
+struct UseStatus {
+  uint64_t calls = 0;
+  uint64_t replies = 0;
+  uint64_t errors = 0;  // replies that refuse the call, and calls that were lost with their connection
+  uint64_t call_bytes = 0;
+  uint64_t reply_bytes = 0;
+};
+
 // A [[client]] section: its budget, and what is used of it.
 struct ClientStatus {
   std::string name;
@@ -89,6 +99,7 @@ struct ClientStatus {
   uint64_t calls_postponed = 0;  // until others of the section were over
   uint64_t refused_denied = 0;   // connection requests, because of `allow`
   uint64_t refused_limit = 0;    // the same, because of connections_max
+  UseStatus use;
 };
 
 // What the configuration sends where, whom it grants how much, and how that goes.
@@ -164,6 +175,23 @@ struct PingStatus {
   Duration call;        // to the worker, the backend's answer, and back
 };
 
+// Calls of one procedure, answered.
+struct ProcedureStatus {
+  std::string program;    // "nfs3", "nfs4" ...
+  std::string procedure;  // of NFSv4: the operation that a COMPOUND was about
+  uint64_t calls = 0;
+  Duration spent;  // by all of them together, from the call's SEND to the reply's
+};
+
+// What one client address does. Known are those that are connected, and those that left last.
+struct ActivityStatus {
+  std::string client;   // address
+  std::string section;  // name of the [[client]] section whose budget it counts in; empty = none
+  uint32_t connections = 0;
+  UseStatus use;
+  std::vector<ProcedureStatus> procedures;  // those that it called, in a fixed order
+};
+
 struct CoreStatus {
   uint32_t lcore = 0;
   std::string role;
@@ -197,8 +225,10 @@ class GatewayView {
   [[nodiscard]] virtual std::vector<ConnectionStatus> connections() = 0;
   [[nodiscard]] virtual std::vector<QueuePairStatus> queue_pairs() = 0;
   [[nodiscard]] virtual std::vector<CoreStatus> cores() = 0;
-  // What is remembered of queue pairs, all cores together, oldest first.
-  [[nodiscard]] virtual std::vector<TransportEventStatus> transport_events() = 0;
+  // By client address, in no particular order.
+  [[nodiscard]] virtual std::vector<ActivityStatus> activity() = 0;
+  // What is remembered of queue pairs, all cores together, oldest first; of each wire of each core the youngest `each_max`.
+  [[nodiscard]] virtual std::vector<TransportEventStatus> transport_events(uint32_t each_max) = 0;
   // Begins a ping of the backend with this name by the first core. False: there is no such backend, or another ping is under way;
   // `problem` says which.
   [[nodiscard]] virtual bool start_ping(const std::string& backend, uint32_t program, uint32_t version, std::string& problem) = 0;

@@ -67,7 +67,7 @@ uint64_t reserved_buffers(const Config& config) {
 }
 
 BufferPlan plan_buffers(const Config& config) {
-  const uint64_t cores = std::max<uint64_t>(1, config.dataplane.poll_lcores.size());
+  const uint64_t cores = poll_core_count(config);
   const uint64_t given = config.dataplane.rx_buffers;
   BufferPlan plan;
   plan.reserved = reserved_buffers(config);
@@ -78,7 +78,7 @@ BufferPlan plan_buffers(const Config& config) {
   const uint64_t held = std::max(cores * kHeldPerCoreMin, std::min(given / 8, left / 4));
   uint64_t rings = 0;
   for (const PortConfig& port : config.ports) {
-    rings += cores * ring_buffers(port);
+    rings += std::max<uint64_t>(1, config.dataplane.poll_lcores.size()) * ring_buffers(port);
   }
   const uint64_t threads = cores + config.dataplane.workers + 1;
   const uint64_t cached = threads * pool_cache(config.dataplane.rx_buffers) * 3 / 2;

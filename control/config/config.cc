@@ -1,5 +1,6 @@
 #include "control/config/config.h"
 
+#include <algorithm>
 #include <array>
 
 #include "control/cm/path_mtu.h"
@@ -30,6 +31,20 @@ uint32_t path_mtu_for(uint32_t ethernet_mtu, uint32_t path_mtu_max) {
   constexpr uint32_t kHeaderBytes = 40 + 8 + 12 + 16 + 4 + 4;
   const uint32_t payload_bytes = ethernet_mtu > kHeaderBytes ? ethernet_mtu - kHeaderBytes : 0;
   return cm::to_bytes(cm::path_mtu_for(payload_bytes < path_mtu_max ? payload_bytes : path_mtu_max));
+}
+
+std::vector<uint32_t> poll_cpus(const Config& config) {
+  std::vector<uint32_t> cpus = config.dataplane.poll_lcores;
+  cpus.insert(cpus.end(), config.iwarp.poll_lcores.begin(), config.iwarp.poll_lcores.end());
+  return cpus;
+}
+
+uint32_t poll_core_count(const Config& config) {
+  return static_cast<uint32_t>(std::max<size_t>(1, config.dataplane.poll_lcores.size() + config.iwarp.poll_lcores.size()));
+}
+
+bool serves_iwarp(const Config& config, uint32_t core) {
+  return config.iwarp.poll_lcores.empty() || core >= config.dataplane.poll_lcores.size();
 }
 
 std::vector<SocketAddress> servers_of(const BackendConfig& backend) {

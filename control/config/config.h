@@ -22,6 +22,8 @@ struct GatewayConfig {
   // Name of this gateway among several on one host: DPDK file prefix, default admin socket, label of build_info. A name of
   // TextRule::kName, since it becomes a file name.
   std::string instance = "default";
+  // Told to end (SIGTERM), it drains first, for so many seconds at most. 0: it disconnects its clients at once.
+  uint32_t drain_on_stop_s = 5;
 };
 
 // How a poll core behaves when there is nothing to do.
@@ -179,6 +181,9 @@ struct ClientConfig {
   // Bytes of the chunks of their calls in flight, over all connections; 0 = no limit. Poll cores share it evenly. 64 MiB are 64
   // reads or writes of 1 MiB: 5 ms of 100 Gbit/s.
   uint64_t bytes_in_flight_max = 0;
+  // Of all of them together, on all poll cores; 0 = no limit.
+  uint64_t calls_per_second = 0;
+  uint64_t bytes_per_second = 0;
 };
 
 // [limits]: caps on every count that a peer controls. Each refusal has a reason in the metrics.
@@ -247,6 +252,9 @@ struct RoceConfig {
 
 // [iwarp]
 struct IwarpConfig {
+  // CPU numbers of poll cores that serve iWARP and nothing else, each once and none of DataplaneConfig::poll_lcores, which then
+  // serve the other wires. Empty: those serve iWARP, too.
+  std::vector<uint32_t> poll_lcores;
   // Ask for a CRC on each FPDU; a client that asks has it anyway.
   bool crc = true;
   // RDMA Reads in flight per connection; the client's IRD bounds it further.
@@ -288,9 +296,12 @@ enum class LogLevel : uint8_t { kTrace, kDebug, kInfo, kWarning, kError };
 [[nodiscard]] const char* to_string(LogLevel level) noexcept;
 [[nodiscard]] std::optional<LogLevel> log_level_of(std::string_view name);
 
+enum class LogLineFormat : uint8_t { kAuto, kText, kJson, kJournal };
+
 // [log]
 struct LogConfig {
   LogLevel level = LogLevel::kInfo;
+  LogLineFormat format = LogLineFormat::kAuto;
 };
 
 struct Config {
@@ -316,6 +327,13 @@ inline constexpr uint32_t kBackendsMax = 16;
 inline constexpr uint32_t kBackupsMax = 7;
 inline constexpr uint32_t kRoutesMax = 64;
 inline constexpr uint32_t kClientClassesMax = 16;
+
+// CPUs of all poll cores, by their index: those of [dataplane], which have the ports, then those of iWARP alone. None in a Config
+// that was not checked: one is counted.
+[[nodiscard]] std::vector<uint32_t> poll_cpus(const Config& config);
+[[nodiscard]] uint32_t poll_core_count(const Config& config);
+// Whether the poll core of this index takes clients of iWARP.
+[[nodiscard]] bool serves_iwarp(const Config& config, uint32_t core);
 
 // DPDK is for ports; a gateway without any runs in ordinary memory and threads.
 [[nodiscard]] inline bool needs_dpdk(const Config& config) {

@@ -33,6 +33,7 @@ class Checker {
 
   std::vector<Problem> run() {
     check_lcores();
+    check_iwarp_lcores();
     check_ports();
     check_path_mtu();
     check_backends();
@@ -77,12 +78,37 @@ class Checker {
     check_each_once("dataplane.poll_lcores", lcores);
     const std::vector<uint32_t>& workers = config_.dataplane.worker_lcores;
     check_each_once("dataplane.worker_lcores", workers);
+    const std::vector<uint32_t> all = poll_cpus(config_);
     for (const uint32_t lcore : workers) {
-      if (config_.dataplane.idle == IdleMode::kSpin && std::ranges::find(lcores, lcore) != lcores.end()) {
+      if (config_.dataplane.idle == IdleMode::kSpin && std::ranges::find(all, lcore) != all.end()) {
         add("dataplane.worker_lcores",
             fmt::format("CPU {} is also that of a poll core: workers there run while it has nothing to do", lcore),
             "take another CPU where there are more than two; else this is as it should be", Severity::kWarning);
       }
+    }
+  }
+
+  void check_iwarp_lcores() {
+    const std::vector<uint32_t>& own = config_.iwarp.poll_lcores;
+    check_each_once("iwarp.poll_lcores", own);
+    for (const uint32_t lcore : own) {
+      if (std::ranges::find(config_.dataplane.poll_lcores, lcore) != config_.dataplane.poll_lcores.end()) {
+        add("iwarp.poll_lcores", fmt::format("CPU {} is also in dataplane.poll_lcores", lcore),
+            "name it in one of the two; where iWARP may share the poll cores, leave iwarp.poll_lcores out");
+      }
+    }
+    if (own.empty()) {
+      return;
+    }
+    const auto is_on = [this](TransportKind wire) {
+      return std::ranges::find(config_.listeners, wire, &ListenerConfig::transport) != config_.listeners.end();
+    };
+    if (!is_on(TransportKind::kIwarp)) {
+      add("iwarp.poll_lcores", "serve nobody: no listener has transport = \"iwarp\"", "remove it, or add such a listener",
+          Severity::kWarning);
+    } else if (!is_on(TransportKind::kRoce) && !is_on(TransportKind::kVerbs)) {
+      add("iwarp.poll_lcores", "leave dataplane.poll_lcores nothing to do: every listener is of iWARP",
+          "name the CPUs in dataplane.poll_lcores instead", Severity::kWarning);
     }
   }
 
@@ -419,7 +445,8 @@ class Checker {
             fmt::format("{} is more than limits.connections_max, {}", client.connections_max, config_.limits.connections_max),
             "lower it, or raise limits.connections_max");
       }
-      if (!client.allow && (client.connections_max != 0 || client.credits != 0 || client.bytes_in_flight_max != 0)) {
+      if (!client.allow && (client.connections_max != 0 || client.credits != 0 || client.bytes_in_flight_max != 0 ||
+                            client.calls_per_second != 0 || client.bytes_per_second != 0)) {
         add(path + ".allow", "is false: the section's limits mean nothing", "remove them, or set allow = true",
             Severity::kWarning);
       }
@@ -443,7 +470,7 @@ class Checker {
   // again at once; there are twice as many slots as queue pairs.
   void check_queue_pair_numbers() {
     constexpr int kBits = 22;
-    const uint32_t cores = static_cast<uint32_t>(std::max<size_t>(config_.dataplane.poll_lcores.size(), 1));
+    const uint32_t cores = poll_core_count(config_);
     const LimitsConfig& limits = config_.limits;
     const uint32_t most = (1u << (kBits - std::bit_width(cores - 1))) / 2;
     if (limits.connections_max + limits.half_open_max > most) {

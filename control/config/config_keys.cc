@@ -16,13 +16,20 @@ constexpr std::array kBackendTypeNames = {"tcp", "builtin"};
 constexpr std::array kSourceNames = {"gateway", "client"};
 constexpr std::array kCheckNames = {"rpc", "tcp", "off"};
 constexpr std::array kLogLevelNames = {"trace", "debug", "info", "warning", "error"};
+constexpr std::array kLogFormatNames = {"auto", "text", "json", "journal"};
 constexpr std::array kPathMtuNames = {"256", "512", "1024", "2048", "4096"};
 
-const std::array<Key<GatewayConfig>, 1> kGatewayKeys = {{
+const std::array<Key<GatewayConfig>, 2> kGatewayKeys = {{
     {.name = "instance",
      .member = &GatewayConfig::instance,
      .help = "Name of this gateway among several on one host: DPDK file prefix, admin socket, metrics.",
      .rule = TextRule::kName},
+    {.name = "drain_on_stop_s",
+     .member = &GatewayConfig::drain_on_stop_s,
+     .help = "Seconds that the gateway, told to end (SIGTERM, systemctl stop), waits for calls under way to be answered. "
+             "Then it disconnects who is left. 0: at once.",
+     .bounds = {0, 600},
+     .live = true},
 }};
 
 const std::array<Key<DataplaneConfig>, 8> kDataplaneKeys = {{
@@ -280,7 +287,7 @@ const std::array<Key<RouteConfig>, 3> kRouteKeys = {{
      .live = true},
 }};
 
-const std::array<Key<ClientConfig>, 6> kClientKeys = {{
+const std::array<Key<ClientConfig>, 8> kClientKeys = {{
     {.name = "name",
      .member = &ClientConfig::name,
      .help = "Name in metrics. A section of another name is another section.",
@@ -316,6 +323,18 @@ const std::array<Key<ClientConfig>, 6> kClientKeys = {{
              "and the room that they offer for results. "
              "A call beyond waits, without its data being read, and keeps its credit, until others are answered; "
              "one is always served. Poll cores share it evenly. 0 = no limit.",
+     .bounds = {0, 1ULL << 40},
+     .live = true},
+    {.name = "calls_per_second",
+     .member = &ClientConfig::calls_per_second,
+     .help = "Calls that all of them together may make per second, on all poll cores. "
+             "A call beyond waits for its turn, without its data being read, and keeps its credit. 0 = no limit.",
+     .bounds = {0, 1'000'000'000},
+     .live = true},
+    {.name = "bytes_per_second",
+     .member = &ClientConfig::bytes_per_second,
+     .help = "The same for the bytes of their calls and of the replies to them, chunks included. "
+             "A call counts as long as the room that it offers until its reply is there. 0 = no limit.",
      .bounds = {0, 1ULL << 40},
      .live = true},
 }};
@@ -463,7 +482,13 @@ const std::array<Key<RoceConfig>, 10> kRoceKeys = {{
      .live = true},
 }};
 
-const std::array<Key<IwarpConfig>, 6> kIwarpKeys = {{
+const std::array<Key<IwarpConfig>, 7> kIwarpKeys = {{
+    {.name = "poll_lcores",
+     .member = &IwarpConfig::poll_lcores,
+     .help = "CPUs of poll cores that serve iWARP and nothing else; those of [dataplane] then leave it to them. "
+             "Limits of rates and memory are shared evenly among all. Not given: the poll cores of [dataplane] serve iWARP, too.",
+     .example = "[2, 3]",
+     .bounds = {0, 1023, 1, 64}},
     {.name = "crc",
      .member = &IwarpConfig::crc,
      .help = "Ask for a CRC on each FPDU. TCP's own checksum is weak; a client that asks for CRCs has them anyway.",
@@ -537,11 +562,17 @@ const std::array<Key<AdminConfig>, 4> kAdminKeys = {{
      .bounds = {.count_max = 32}},
 }};
 
-const std::array<Key<LogConfig>, 1> kLogKeys = {{
+const std::array<Key<LogConfig>, 2> kLogKeys = {{
     {.name = "level",
      .member = Choice<LogConfig>{kLogLevelNames, [](const LogConfig& c) { return static_cast<uint32_t>(c.level); },
                                  [](LogConfig& c, uint32_t i) { c.level = static_cast<LogLevel>(i); }},
      .help = "The least important lines that are written to stderr.",
+     .live = true},
+    {.name = "format",
+     .member = Choice<LogConfig>{kLogFormatNames, [](const LogConfig& c) { return static_cast<uint32_t>(c.format); },
+                                 [](LogConfig& c, uint32_t i) { c.format = static_cast<LogLineFormat>(i); }},
+     .help = "How lines are written: text, for people; json, one object a line; journal, with a priority that journald reads. "
+             "auto: journal when stderr goes to journald, else text.",
      .live = true},
 }};
 

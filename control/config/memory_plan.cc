@@ -87,7 +87,7 @@ uint64_t large_buffers_min(const Config& config) {
   const uint64_t one_reply = (config.limits.reply_bytes_max + kFilledBytes - 1) / kFilledBytes + 1;
   // Each worker keeps some back for small replies, has one open, and for each backend one reply that has begun and waits.
   const uint64_t of_worker = kReservedLargeBuffers + 1 + config.backends.size();
-  const uint64_t threads = std::max<uint64_t>(1, config.dataplane.poll_lcores.size()) + config.dataplane.workers + 1;
+  const uint64_t threads = uint64_t{poll_core_count(config)} + config.dataplane.workers + 1;
   const uint64_t needed = one_reply + config.dataplane.workers * of_worker;
   // The caches of threads are a 32nd of the pool each, and hold half as many again; too many threads for that: their largest.
   const uint64_t cached = threads * 3 < 64 ? needed * threads * 3 / (64 - threads * 3) : threads * kPoolCacheMax * 3 / 2;

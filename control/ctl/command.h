@@ -1,5 +1,5 @@
 // What a command of causewayctl is: its words, its parameters, and what it asks of the gateway. The commands themselves stand in
-// command_table.cc, once: the parser, --help, the manual page and the completion of shells are made from there.
+// command_table.cc, once: the parser, --help, the manual page and what shells offer are made from there.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,8 @@
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include "control/ctl/table.h"
 
 namespace cw::control {
 
@@ -62,6 +64,7 @@ struct GlobalOptions {
   std::string socket;    // empty: of the instance
   std::string instance;  // empty: default
   bool json = false;
+  Detail detail = Detail::kNarrow;
   double watch_s = 0;  // 0: once
   uint32_t count = 0;  // answers to print with watch_s; 0 = without end
 };
@@ -92,7 +95,7 @@ struct Command {
   std::span<const Parameter> parameters = {};
   const char* request = nullptr;  // on the admin socket
   const char* rows = nullptr;     // member of the answer that filters look at
-  std::string (*render)(const nlohmann::ordered_json& answer) = nullptr;
+  std::string (*render)(const nlohmann::ordered_json& answer, Detail detail) = nullptr;
   // Instead of one request and its answer. Returns the exit status.
   int (*run)(const Invocation& invocation) = nullptr;
   const char* details = nullptr;  // more sentences for the manual
@@ -101,6 +104,13 @@ struct Command {
 [[nodiscard]] std::span<const Command> command_table();
 // Options that any command takes, as parameters.
 [[nodiscard]] std::span<const Parameter> global_parameters();
+
+// A command line worth knowing, without the program's name.
+struct Example {
+  const char* words;
+  const char* what;
+};
+[[nodiscard]] std::span<const Example> examples();
 
 // Exit status.
 enum : int {

@@ -116,7 +116,7 @@ class Parser {
       const std::string_view word = words_[i];
       const size_t equals = word.starts_with("--") ? word.find('=') : std::string_view::npos;
       const std::string_view name = word.substr(0, equals);
-      const Parameter* parameter = global(name);
+      const Parameter* parameter = global_parameter(name);
       if (parameter == nullptr) {
         rest.push_back(word);
         continue;
@@ -148,12 +148,6 @@ class Parser {
     return true;
   }
 
-  [[nodiscard]] static const Parameter* global(std::string_view name) {
-    name = name == "-j" ? "--json" : name == "-w" ? "--watch" : name == "-h" ? "--help" : name == "-V" ? "--version" : name;
-    const auto found = std::ranges::find(global_parameters(), name, [](const Parameter& p) { return std::string_view(p.name); });
-    return found == global_parameters().end() ? nullptr : &*found;
-  }
-
   bool set_global(const Parameter& parameter, std::string_view value) {
     GlobalOptions& options = out_.invocation.global;
     const std::string_view name = parameter.name;
@@ -164,6 +158,8 @@ class Parser {
     uint64_t number = 0;
     if (name == "--json") {
       options.json = true;
+    } else if (name == "--wide") {
+      options.detail = Detail::kWide;
     } else if (name == "--socket") {
       options.socket = value;
     } else if (name == "--instance") {
@@ -362,7 +358,7 @@ class Parser {
   }
 
   [[nodiscard]] static const Parameter& named(const Command& command, std::string_view name) {
-    return *std::ranges::find(command.parameters, name, [](const Parameter& p) { return std::string_view(p.name); });
+    return *parameter_named(command.parameters, name);
   }
 
   [[nodiscard]] static std::string spelled(const Command& command) {
@@ -382,6 +378,16 @@ class Parser {
 
 CommandLine parse_command_line(std::span<const std::string_view> words, std::span<const Command> table) {
   return Parser(words, table).run();
+}
+
+const Parameter* parameter_named(std::span<const Parameter> parameters, std::string_view name) {
+  const auto found = std::ranges::find(parameters, name, [](const Parameter& p) { return std::string_view(p.name); });
+  return found == parameters.end() ? nullptr : &*found;
+}
+
+const Parameter* global_parameter(std::string_view word) {
+  word = word == "-j" ? "--json" : word == "-w" ? "--watch" : word == "-h" ? "--help" : word == "-V" ? "--version" : word;
+  return parameter_named(global_parameters(), word);
 }
 
 bool parse_number(std::string_view text, uint64_t& out) {

@@ -26,6 +26,11 @@ struct CommandLine {
 // `words` without the program's name.
 [[nodiscard]] CommandLine parse_command_line(std::span<const std::string_view> words, std::span<const Command> table);
 
+// The one with exactly this name; nullptr: there is none.
+[[nodiscard]] const Parameter* parameter_named(std::span<const Parameter> parameters, std::string_view name);
+// The option of every command that the word names, also by its short form: "-w". nullptr: none.
+[[nodiscard]] const Parameter* global_parameter(std::string_view word);
+
 // "0x1a2b", "6699". False: it is no number.
 [[nodiscard]] bool parse_number(std::string_view text, uint64_t& out);
 // "2", "0.5"; at most a day. False: it is not.

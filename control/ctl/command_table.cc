@@ -10,6 +10,8 @@
 #include "control/ctl/run_drain.h"
 #include "control/ctl/run_manual.h"
 #include "control/ctl/run_ping.h"
+#include "control/ctl/run_report.h"
+#include "control/ctl/run_top.h"
 
 namespace cw::control {
 namespace {
@@ -44,6 +46,15 @@ constexpr std::array kQpFilters = {
     filter("state", "STATE", Kind::kChoice, "state", "Queue pairs in this state", kQpStates),
     filter("connection", "NUMBER", Kind::kNumber, "connection", "The queue pair of the connection with this id"),
     filter("lcore", "CPU", Kind::kNumber, "lcore", "Queue pairs of the poll core on this CPU"),
+};
+constexpr std::array kTopRows = {"client", "section"};
+constexpr std::array kTopOrders = {"calls", "bytes", "time", "errors"};
+constexpr std::array kTopParameters = {
+    filter("client", "NETWORK", Kind::kNetwork, "client", "Clients with this address or prefix"),
+    filter("section", "NAME", Kind::kText, "section", "Clients of this [[client]] section"),
+    Parameter{"by", "WHAT", Use::kArgument, Kind::kChoice, "A line for each of these (default: client)", nullptr, kTopRows},
+    Parameter{"sort", "ORDER", Use::kArgument, Kind::kChoice, "Most first (default: calls)", nullptr, kTopOrders},
+    Parameter{"last", "NUMBER", Use::kArgument, Kind::kNumber, "So many lines at most (default: 20)"},
 };
 constexpr std::array kTraceParameters = {
     Parameter{"lqpn", "QPN", Use::kArgument, Kind::kNumber, "Of the queue pair with this number, living or gone", "lqpn"},
@@ -117,6 +128,11 @@ constexpr std::array kDoctorParameters = {
     Parameter{"--config", "FILE", Use::kOption, Kind::kFile, "Configuration file (default: /etc/causeway/causeway.toml)"},
 };
 
+constexpr std::array kReportParameters = {
+    Parameter{"--out", "FILE", Use::kOption, Kind::kFile, "File to make (default: a name with host and time, in this directory)"},
+    Parameter{"--config", "FILE", Use::kOption, Kind::kFile, "Configuration file, where the gateway cannot say which"},
+};
+
 constexpr std::array kCaptureParameters = {
     Parameter{"FILE", nullptr, Use::kPositional, Kind::kFile, "File to make, on the gateway's host", "file", {}, true},
     Parameter{"client", "NETWORK", Use::kArgument, Kind::kNetwork, "Frames of clients with this address or prefix", "client"},
@@ -129,7 +145,7 @@ constexpr std::array kCaptureParameters = {
               "with_payload"},
 };
 constexpr std::array kPages = {"causewayctl", "causeway.toml"};
-constexpr std::array kShells = {"bash"};
+constexpr std::array kShells = {"bash", "zsh", "fish"};
 constexpr std::array kManualParameters = {
     Parameter{"PAGE", nullptr, Use::kPositional, Kind::kChoice, "Which page", nullptr, kPages, true},
 };
@@ -220,9 +236,24 @@ const std::array kCommands = {
             .request = "status",
             .rows = "clients",
             .render = render_clients,
-            .details = "An address belongs to the section with the longest prefix that it is in. "
-                       "WAITED counts calls that waited for the section's bytes_in_flight_max; "
-                       "DENIED and FULL count connection requests refused because of allow = false and of connections_max."},
+            .details =
+                "An address belongs to the section with the longest prefix that it is in. "
+                "WAITED counts calls that waited for the section's bytes_in_flight_max, calls_per_second or bytes_per_second; "
+                "DENIED and FULL count connection requests refused because of allow = false and of connections_max."},
+    Command{.object = "top",
+            .verb = "",
+            .help = "Which clients keep the gateway busy, and with what: calls, bytes, errors and times of the next second.",
+            .access = Access::kRead,
+            .parameters = kTopParameters,
+            .request = "activity",
+            .rows = "activity",
+            .run = run_top,
+            .details = "With --watch of so many seconds, again and again. IN is what the client sends, OUT what it gets. "
+                       "ERRORS counts replies that refuse a call, and calls that were lost with their connection. "
+                       "MEAN is from the SEND of a call to that of its reply. "
+                       "MOST TIME IN says which procedures take their time together; "
+                       "of NFSv4 the operation that a COMPOUND is about. "
+                       "Clients that are gone are remembered, the last 256 of each core."},
     Command{.object = "ports",
             .verb = "show",
             .help = "Network ports with their addresses, MTU and link.",
@@ -325,6 +356,20 @@ const std::array kCommands = {
             .details = "Run it as the user of the gateway, or as root: it says what this user may do, "
                        "and as root whether the user causeway may open RDMA devices. It changes nothing. "
                        "The exit status is 4 when something keeps the gateway from running or serving."},
+    Command{
+        .object = "report",
+        .verb = "",
+        .help = "Put all that is known of a gateway, also of one that hangs or has crashed, into one file for its support.",
+        .access = Access::kRead,
+        .parameters = kReportParameters,
+        .run = run_report,
+        .details =
+            "The file is a .tar.gz that only you can read; an existing one is not overwritten. "
+            "It has what the other commands say, what the gateway's recorder holds, also that of the last process that crashed, "
+            "the configuration, and facts of process and host; "
+            "index.txt in it says for each part what it is, or why it could not be had. "
+            "It has addresses and names, and neither payload nor secrets. It takes no longer than a minute, whatever hangs. "
+            "Run it as root: others may not read the recorder, and see less of process and host."},
     Command{.object = "capture",
             .verb = "show",
             .help = "Whether frames are captured, how many, and to where.",
@@ -369,10 +414,28 @@ constexpr std::array kGlobals = {
     Parameter{"--socket", "PATH", Use::kOption, Kind::kFile, "Admin socket of the gateway"},
     Parameter{"--instance", "NAME", Use::kOption, Kind::kText, "Gateway by its name: its socket is /run/causeway/NAME.sock"},
     Parameter{"--json", nullptr, Use::kSwitch, Kind::kText, "Print the answer as JSON, errors too"},
+    Parameter{"--wide", nullptr, Use::kSwitch, Kind::kText, "Show every column, however wide the tables get"},
     Parameter{"--watch", "SECONDS", Use::kOption, Kind::kSeconds, "Ask again and again, with a pause of so long"},
     Parameter{"--count", "NUMBER", Use::kOption, Kind::kNumber, "With --watch: end after so many answers"},
     Parameter{"--help", nullptr, Use::kSwitch, Kind::kText, "Explain the command, or all of them"},
     Parameter{"--version", nullptr, Use::kSwitch, Kind::kText, "Print the version"},
+};
+
+constexpr std::array kExamples = {
+    Example{"status", "Version, links, listeners and backends, and whether the gateway is ready."},
+    Example{"connections client 10.1.0.0/16 state established", "The connections of a network."},
+    Example{"qp connection 7", "Transport state of the queue pair of connection 7: window, losses, timers."},
+    Example{"trace lqpn 0x1a2b last 20", "What happened to a queue pair lately, also when it is gone."},
+    Example{"--json backends up no", "The backends that are down, for a script."},
+    Example{"--watch 1 connections listener nfs", "A listener's connections, every second."},
+    Example{"top sort bytes last 5", "The five clients that move most."},
+    Example{"ping nfs", "A NULL call to the backend nfs, timed by stage."},
+    Example{"config check /etc/causeway/causeway.toml", "Everything that is wrong with a file."},
+    Example{"reload --dry-run", "What a reload would change at once, and what waits for a restart."},
+    Example{"drain start --wait --timeout 60", "Before an upgrade: end the connections in order, by force after a minute."},
+    Example{"capture start /tmp/one.pcapng client 10.1.2.3 seconds 10", "Ten seconds of one client's frames, for tshark."},
+    Example{"report --out /tmp/report.tar.gz", "All that is known of the gateway, for whoever helps with it."},
+    Example{"doctor --config causeway.toml", "What this host lacks for a configuration, and the command for it."},
 };
 
 constexpr std::array<ExitStatus, 5> kExitStatuses = {{
@@ -391,6 +454,10 @@ std::span<const Command> command_table() {
 
 std::span<const Parameter> global_parameters() {
   return kGlobals;
+}
+
+std::span<const Example> examples() {
+  return kExamples;
 }
 
 std::span<const ExitStatus> exit_statuses() {

@@ -96,6 +96,10 @@ std::string ctl_manual(std::span<const Command> table) {
   for (const Parameter& parameter : global_parameters()) {
     text += item(spelling(parameter), help_of(parameter));
   }
+  text += ".SH EXAMPLES\n";
+  for (const Example& example : examples()) {
+    text += item(fmt::format("causewayctl {}", example.words), example.what);
+  }
   text += ".SH EXIT STATUS\n";
   for (const ExitStatus& each : exit_statuses()) {
     text += item(std::to_string(each.status), each.meaning);
@@ -107,7 +111,8 @@ std::string ctl_manual(std::span<const Command> table) {
   text += field_list<ConnectionStatus>("connections") + field_list<QueuePairStatus>("queue_pairs") + transport_field_list() +
           field_list<ListenerStatus>("listeners") + field_list<BackendStatus>("backends") + field_list<ServerStatus>("servers") +
           field_list<RouteStatus>("routes") + field_list<ClientStatus>("clients") + field_list<PortStatus>("ports") +
-          field_list<CoreStatus>("cores") + field_list<TransportEventStatus>("events") + field_list<StatInfo>("schema");
+          field_list<ActivityStatus>("activity") + field_list<CoreStatus>("cores") + field_list<TransportEventStatus>("events") +
+          field_list<StatInfo>("schema");
   return text + ".SH SEE ALSO\n.BR causewayd (8),\n.BR causeway.toml (5)\n";
 }
 
@@ -128,94 +133,6 @@ std::string config_manual() {
     }
   }
   return text + ".SH SEE ALSO\n.BR causewayd (8),\n.BR causewayctl (1)\n";
-}
-
-std::string bash_completion(std::span<const Command> table) {
-  std::string objects;
-  std::string verbs;
-  std::string words;
-  std::string last;
-  for (const Command& command : table) {
-    if (last != command.object) {
-      objects += fmt::format("{}{}", objects.empty() ? "" : " ", command.object);
-      verbs += fmt::format("{}    {}) words=\"", last.empty() ? "" : "\" ;;\n", command.object);
-      last = command.object;
-    }
-    verbs += *command.verb == '\0' ? "" : std::string(command.verb) + " ";
-    std::string own;
-    for (const Parameter& parameter : command.parameters) {
-      if (parameter.use != ParameterUse::kPositional) {
-        own += std::string(parameter.name) + " ";
-      }
-      for (const char* choice : parameter.use == ParameterUse::kPositional ? parameter.choices : std::span<const char* const>()) {
-        own += std::string(choice) + " ";
-      }
-    }
-    const std::string pattern = *command.verb == '\0' ? fmt::format("{}:*", command.object)
-                                : command.is_default  ? fmt::format("{}:{}|{}:*", command.object, command.verb, command.object)
-                                                      : fmt::format("{}:{}", command.object, command.verb);
-    words += command.is_default ? "" : fmt::format("    {}) words=\"{}\" ;;\n", pattern, own);
-  }
-  // Patterns that take anything stand last.
-  std::string values;
-  for (const Command& command : table) {
-    std::string own;
-    for (const Parameter& parameter : command.parameters) {
-      if (parameter.use != ParameterUse::kPositional) {
-        own += std::string(parameter.name) + " ";
-      }
-      if (parameter.use != ParameterUse::kPositional && !parameter.choices.empty()) {
-        values += fmt::format("    {}:*:{}) COMPREPLY=($(compgen -W \"{}\" -- \"$cur\")); return ;;\n", command.object,
-                              parameter.name, fmt::join(parameter.choices, " "));
-      }
-      if (parameter.use == ParameterUse::kPositional) {
-        own += fmt::format("{} ", fmt::join(parameter.choices, " "));
-      }
-    }
-    words += command.is_default ? fmt::format("    {}:*) words=\"{}\" ;;\n", command.object, own) : "";
-  }
-  std::string options;
-  std::string with_value;
-  for (const Parameter& parameter : global_parameters()) {
-    options += fmt::format("{}{}", options.empty() ? "" : " ", parameter.name);
-    if (parameter.value != nullptr) {
-      with_value += fmt::format("{}{}", with_value.empty() ? "" : "|", parameter.name);
-    }
-  }
-  return fmt::format(R"(# bash completion of causewayctl; made by 'causewayctl completion bash'
-_causewayctl()
-{{
-  local cur="${{COMP_WORDS[COMP_CWORD]}}" prev="${{COMP_WORDS[COMP_CWORD-1]}}" object= verb= words= i
-  for ((i = 1; i < COMP_CWORD; i++)); do
-    case "${{COMP_WORDS[i]}}" in
-    {}) ((i++)) ;;
-    -*) ;;
-    *) if [[ -z $object ]]; then object="${{COMP_WORDS[i]}}"; elif [[ -z $verb ]]; then verb="${{COMP_WORDS[i]}}"; fi ;;
-    esac
-  done
-  case "$object:$verb:$prev" in
-    *:*:--socket|*:*:--config|config:check:*) COMPREPLY=($(compgen -f -- "$cur")); return ;;
-{}  esac
-  if [[ $cur == -* ]]; then
-    words="{}"
-  fi
-  if [[ -z $object ]]; then
-    COMPREPLY=($(compgen -W "{} $words" -- "$cur")); return
-  fi
-  local more="$words"
-  if [[ -z $verb ]]; then
-    case "$object" in
-{}" ;;
-    esac
-    more="$more $words"
-  fi
-  case "$object:$verb" in
-{}  esac
-  COMPREPLY=($(compgen -W "$words $more" -- "$cur"))
-}}
-complete -F _causewayctl causewayctl
-)",
-                     with_value, values, options, objects, verbs, words);
 }
 
 }  // namespace cw::control

@@ -1,4 +1,4 @@
-// Manual pages and the completion of bash, from the tables of commands, fields and settings. Pure.
+// Manual pages, from the tables of commands, fields and settings. Pure.
 #pragma once
 
 #include <span>
@@ -15,7 +15,5 @@ namespace cw::control {
 [[nodiscard]] std::string ctl_manual(std::span<const Command> table);
 // causeway.toml(5).
 [[nodiscard]] std::string config_manual();
-// A script that bash-completion loads.
-[[nodiscard]] std::string bash_completion(std::span<const Command> table);
 
 }  // namespace cw::control

@@ -13,11 +13,17 @@ using Json = nlohmann::ordered_json;
 
 namespace {
 
-Table ports_table(const Json& answer) {
-  Table ports({"DEVICE", "LINK", ">Mbit/s", ">MTU", ">PATH MTU", ">QUEUES", "STEERING", "MAC", "ADDRESSES"});
+// "net_memif0,role=server,socket=..." -> "net_memif0".
+std::string device_of(const Json& port, Detail detail) {
+  const std::string device = text_of(port, "device");
+  return detail == Detail::kWide ? device : device.substr(0, device.find(','));
+}
+
+Table ports_table(const Json& answer, Detail detail) {
+  Table ports({"DEVICE", "LINK", ">Mbit/s", ">MTU", ">PATH MTU", ">QUEUES", "+STEERING", "MAC", "ADDRESSES"}, detail);
   for (const Json& port : list_of(answer, "ports")) {
     const double mbps = number_of(port, "link_mbps");
-    ports.add({text_of(port, "device"), flag_of(port, "link_up") ? "up" : "down", mbps > 0 ? text_of(port, "link_mbps") : "-",
+    ports.add({device_of(port, detail), flag_of(port, "link_up") ? "up" : "down", mbps > 0 ? text_of(port, "link_mbps") : "-",
                text_of(port, "mtu"), text_of(port, "path_mtu"), text_of(port, "queues"), text_of(port, "steering"),
                text_of(port, "mac"), join(list_of(port, "addresses"))});
   }
@@ -100,16 +106,19 @@ std::string bytes_or_none(const Json& object, const char* key) {
   return text_of(object, key) == "-" ? "-" : bytes_text(number_of(object, key));
 }
 
-Table clients_table(const Json& answer) {
-  Table clients({"NAME", "ALLOW", ">CONNECTIONS", ">MAX", ">CREDITS", ">GRANTED", ">IN USE", ">IN FLIGHT", ">MAX", ">WAITED",
-                 ">DENIED", ">FULL", "PREFIXES"});
+Table clients_table(const Json& answer, Detail detail) {
+  Table clients({"NAME", "ALLOW", ">CONNECTIONS", ">MAX", ">CREDITS", "+>GRANTED", "+>IN USE", ">IN FLIGHT", ">MAX", ">WAITED",
+                 ">DENIED", ">FULL", "+>CALLS", "+>REPLIES", "+>ERRORS", "+>IN", "+>OUT", "PREFIXES"},
+                detail);
   for (const Json& client : list_of(answer, "clients")) {
     const std::string prefixes = join(list_of(client, "prefixes"));
     clients.add({text_of(client, "name"), text_of(client, "allow"), text_of(client, "connections"),
                  text_of(client, "connections_max"), text_of(client, "credits_max"), text_of(client, "credits_granted"),
                  text_of(client, "credits_in_use"), bytes_text(number_of(client, "bytes_in_flight")),
                  bytes_or_none(client, "bytes_in_flight_max"), text_of(client, "calls_postponed"),
-                 text_of(client, "refused_denied"), text_of(client, "refused_limit"), prefixes.empty() ? "removed" : prefixes});
+                 text_of(client, "refused_denied"), text_of(client, "refused_limit"), text_of(client, "calls"),
+                 text_of(client, "replies"), text_of(client, "errors"), bytes_text(number_of(client, "call_bytes")),
+                 bytes_text(number_of(client, "reply_bytes")), prefixes.empty() ? "removed" : prefixes});
   }
   return clients;
 }
@@ -120,7 +129,7 @@ std::string rows_or(const Table& table, const char* none) {
 
 }  // namespace
 
-std::string render_status(const Json& answer) {
+std::string render_status(const Json& answer, Detail detail) {
   const char* state = flag_of(answer, "draining") ? "draining" : flag_of(answer, "ready") ? "ready" : "not ready";
   std::string text = fmt::format("Causeway {}, instance {}: {}, up {}, {} connections\n", text_of(answer, "version"),
                                  text_of(answer, "instance"), state, duration_text(number_of(answer, "uptime_seconds")),
@@ -131,7 +140,7 @@ std::string render_status(const Json& answer) {
   for (const Json& warning : list_of(answer, "warnings")) {
     text += fmt::format("Warning: {}\n", warning.get<std::string>());
   }
-  text += "\nPorts\n" + ports_table(answer).text(2);
+  text += "\nPorts\n" + ports_table(answer, detail).text(2);
   text += "\nListeners\n" + listeners_table(answer).text(2);
   text += "\nBackends\n" + backends_table(answer).text(2);
   const auto section = [](const char* title, const Table& table) {
@@ -141,34 +150,34 @@ std::string render_status(const Json& answer) {
       std::ranges::any_of(list_of(answer, "routes"), [](const Json& route) { return text_of(route, "program") != "-"; });
   text += section("Servers", servers_table(answer));
   text += has_routes ? section("Routes", routes_table(answer)) : "";
-  return text + section("Clients", clients_table(answer));
+  return text + section("Clients", clients_table(answer, detail));
 }
 
-std::string render_ports(const Json& answer) {
-  return rows_or(ports_table(answer), "no such ports\n");
+std::string render_ports(const Json& answer, Detail detail) {
+  return rows_or(ports_table(answer, detail), "no such ports\n");
 }
 
-std::string render_listeners(const Json& answer) {
+std::string render_listeners(const Json& answer, Detail) {
   return rows_or(listeners_table(answer), "no such listeners\n");
 }
 
-std::string render_backends(const Json& answer) {
+std::string render_backends(const Json& answer, Detail) {
   return rows_or(backends_table(answer), "no such backends\n");
 }
 
-std::string render_servers(const Json& answer) {
+std::string render_servers(const Json& answer, Detail) {
   return rows_or(servers_table(answer), "no such servers\n");
 }
 
-std::string render_routes(const Json& answer) {
+std::string render_routes(const Json& answer, Detail) {
   return rows_or(routes_table(answer), "no such routes\n");
 }
 
-std::string render_clients(const Json& answer) {
-  return rows_or(clients_table(answer), "no such [[client]] sections\n");
+std::string render_clients(const Json& answer, Detail detail) {
+  return rows_or(clients_table(answer, detail), "no such [[client]] sections\n");
 }
 
-std::string render_cores(const Json& answer) {
+std::string render_cores(const Json& answer, Detail) {
   Table table({">LCORE", "ROLE", ">CONNECTIONS", ">BUSY", ">BUSY TIME", ">IDLE TIME", ">POLLS", ">SLEEPS"});
   for (const Json& core : list_of(answer, "cores")) {
     const double busy = number_of(core, "busy_seconds");
@@ -181,10 +190,11 @@ std::string render_cores(const Json& answer) {
   return rows_or(table, "no such cores\n");
 }
 
-std::string render_connections(const Json& answer) {
-  Table table({">ID",       "LISTENER", "WIRE",  "PEER",     "STATE",  "QPN",       "PEER QPN", ">LCORE",
-               ">PATH MTU", "INLINE",   "INVAL", ">CREDITS", ">CALLS", "REVERSE",   ">RPCS",    ">IN",
-               ">OUT",      ">RETRANS", ">CNPS", ">RATE",    "AGE",    "LAST ERROR"});
+std::string render_connections(const Json& answer, Detail detail) {
+  Table table({">ID",        "LISTENER", "WIRE",   "PEER",      "STATE",   "+QPN",      "+PEER QPN", "+>LCORE",
+               "+>PATH MTU", "+INLINE",  "+INVAL", "+>CREDITS", "+>CALLS", "+REVERSE",  ">RPCS",     ">IN",
+               ">OUT",       ">RETRANS", "+>CNPS", "+>RATE",    "AGE",     "LAST ERROR"},
+              detail);
   for (const Json& c : list_of(answer, "connections")) {
     const std::string address = text_of(c, "peer_address");
     const bool v6 = address.find(':') != std::string::npos;
@@ -214,7 +224,7 @@ std::string render_connections(const Json& answer) {
   return rows_or(table, "no connections\n");
 }
 
-std::string render_stats(const Json& answer) {
+std::string render_stats(const Json& answer, Detail) {
   const auto stats = answer.find("stats");
   if (stats == answer.end() || !stats->is_object() || stats->empty()) {
     return "no such statistics\n";
@@ -232,7 +242,7 @@ std::string render_stats(const Json& answer) {
   return text;
 }
 
-std::string render_schema(const Json& answer) {
+std::string render_schema(const Json& answer, Detail) {
   Table table({"NAME", "KIND", "UNIT", "MEANING"});
   for (const Json& family : list_of(answer, "schema")) {
     table.add({text_of(family, "name"), text_of(family, "kind"), text_of(family, "unit"), text_of(family, "help")});

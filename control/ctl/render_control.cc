@@ -9,7 +9,7 @@ namespace cw::control {
 
 using Json = nlohmann::ordered_json;
 
-std::string render_drain(const Json& answer) {
+std::string render_drain(const Json& answer, Detail) {
   const std::string state = text_of(answer, "state");
   if (state == "serving") {
     return fmt::format("serving, {} connections\n", text_of(answer, "connections"));
@@ -21,7 +21,7 @@ std::string render_drain(const Json& answer) {
                      timeout == "-" ? "" : fmt::format(" of {:.1f} s", number_of(answer, "timeout_seconds")));
 }
 
-std::string render_reload(const Json& answer) {
+std::string render_reload(const Json& answer, Detail) {
   std::string text;
   for (const Json& problem : list_of(answer, "problems")) {
     text += (problem.is_string() ? problem.get<std::string>() : problem.dump()) + "\n";
@@ -49,7 +49,7 @@ std::string render_reload(const Json& answer) {
   return text + file + (flag_of(answer, "applied") ? ": read again\n" : ": not read again, this was a preview\n");
 }
 
-std::string render_capture(const Json& answer) {
+std::string render_capture(const Json& answer, Detail) {
   const std::string state = text_of(answer, "state");
   if (state == "none") {
     return "no capture\n";
@@ -59,7 +59,7 @@ std::string render_capture(const Json& answer) {
                      flag_of(answer, "with_payload") ? " (with payload)" : "", text_of(answer, "dropped"));
 }
 
-std::string render_settings(const Json& answer) {
+std::string render_settings(const Json& answer, Detail) {
   Table table({"KEY", "VALUE"});
   for (const Json& setting : list_of(answer, "settings")) {
     table.add({text_of(setting, "key"), text_of(setting, "value")});

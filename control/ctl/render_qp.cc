@@ -98,7 +98,7 @@ std::string block(const Json& qp) {
 
 }  // namespace
 
-std::string render_transport_events(const Json& answer) {
+std::string render_transport_events(const Json& answer, Detail) {
   Table table({">AGO", "QPN OR PEER", "EVENT", "REASON", ">PSN", ">COUNT", ">SINCE"});
   for (const Json& event : list_of(answer, "events")) {
     const double count = number_of(event, "count");
@@ -115,7 +115,7 @@ std::string render_transport_events(const Json& answer) {
   return table.text(0) + (left_out > 0 ? fmt::format("{} older ones are left out; ask for more with last\n", left_out) : "");
 }
 
-std::string render_queue_pairs(const Json& answer) {
+std::string render_queue_pairs(const Json& answer, Detail) {
   std::string text;
   for (const Json& qp : list_of(answer, "queue_pairs")) {
     text += (text.empty() ? "" : "\n") + block(qp);

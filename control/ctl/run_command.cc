@@ -24,7 +24,7 @@ int print_answer(const Invocation& invocation, const Json& answer) {
   }
   // A terminal shows the newest answer in place of the one before.
   const bool redraws = watches && isatty(STDOUT_FILENO) == 1;
-  return print((redraws ? "\x1b[H\x1b[2J" : "") + invocation.command->render(answer));
+  return print((redraws ? "\x1b[H\x1b[2J" : "") + invocation.command->render(answer, global.detail));
 }
 
 int ask_once(const Invocation& invocation) {

@@ -1,5 +1,6 @@
 #include "control/ctl/run_manual.h"
 
+#include "control/ctl/completion.h"
 #include "control/ctl/manual.h"
 #include "control/ctl/output.h"
 
@@ -9,8 +10,8 @@ int run_manual(const Invocation& invocation) {
   return print(invocation.value_of("PAGE") == "causeway.toml" ? config_manual() : ctl_manual(command_table()));
 }
 
-int run_completion(const Invocation&) {
-  return print(bash_completion(command_table()));
+int run_completion(const Invocation& invocation) {
+  return print(completion_script(invocation.value_of("SHELL")));
 }
 
 }  // namespace cw::control

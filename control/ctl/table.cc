@@ -6,8 +6,11 @@
 
 namespace cw::control {
 
-Table::Table(std::vector<std::string> titles) : titles_(std::move(titles)) {
+Table::Table(std::vector<std::string> titles, Detail detail) : titles_(std::move(titles)) {
   for (std::string& title : titles_) {
+    const bool is_wide = title.starts_with('+');
+    title.erase(0, is_wide ? 1 : 0);
+    shown_.push_back(!is_wide || detail == Detail::kWide);
     right_.push_back(title.starts_with('>'));
     title.erase(0, right_.back() ? 1 : 0);
   }
@@ -30,6 +33,9 @@ std::string Table::text(size_t indent) const {
   const auto add_line = [&](const std::vector<std::string>& cells) {
     std::string line(indent, ' ');
     for (size_t column = 0; column < cells.size(); ++column) {
+      if (!shown_[column]) {
+        continue;
+      }
       const std::string padding(widths[column] - cells[column].size(), ' ');
       line += right_[column] ? padding + cells[column] : cells[column] + padding;
       line += "  ";

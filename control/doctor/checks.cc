@@ -8,15 +8,17 @@
 namespace cw::control::doctor {
 namespace {
 
-constexpr std::array<Check, 20> kChecks = {{
+constexpr std::array<Check, 22> kChecks = {{
     {"configuration", "the configuration file is valid", check_configuration},
     {"hugepages", "there are free hugepages for dataplane.memory_mb", check_hugepages},
+    {"memory", "there is memory for dataplane.memory_mb", check_memory},
     {"memlock", "the gateway may lock its memory", check_memlock},
     {"capabilities", "the gateway may open its devices", check_capabilities},
     {"devices", "NICs are bound to a driver that DPDK can use; IOMMU, vfio; interfaces are there and up", check_devices},
     {"mtu", "ports carry RoCE packets of 4096 bytes", check_mtu},
     {"firewall", "UDP 4791 (RoCE, rxe) and the TCP ports of iWARP (siw) are not filtered", check_firewall},
     {"sockets", "the admin socket and the port of /metrics are free, or a gateway answers there", check_ports_taken},
+    {"names", "users and groups of admin.admins, admin_groups and group are there", check_names},
     {"listeners", "iWARP: the address and the TCP port of each listener can be taken", check_listeners},
     {"descriptors", "there are file descriptors for limits.connections_max", check_descriptors},
     {"tcp", "iWARP: queues and buffers of the kernel's TCP", check_tcp},
@@ -61,6 +63,12 @@ void check_configuration(const Facts& facts, Findings& out) {
   }
   if (facts.config_problems.empty()) {
     out.push_back({"configuration", Severity::kFine, fmt::format("{} is valid", facts.config_file), {}});
+  }
+}
+
+void check_names(const Facts& facts, Findings& out) {
+  if (!facts.admin_problem.empty()) {
+    out.push_back({"names", Severity::kFault, facts.admin_problem, "getent passwd, and getent group, show those there are"});
   }
 }
 

@@ -40,6 +40,8 @@ struct Check {
 
 void check_configuration(const Facts& facts, Findings& out);
 void check_hugepages(const Facts& facts, Findings& out);
+void check_memory(const Facts& facts, Findings& out);
+void check_names(const Facts& facts, Findings& out);
 void check_memlock(const Facts& facts, Findings& out);
 void check_capabilities(const Facts& facts, Findings& out);
 void check_devices(const Facts& facts, Findings& out);

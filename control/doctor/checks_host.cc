@@ -47,6 +47,31 @@ void check_hugepages(const Facts& facts, Findings& out) {
   }
 }
 
+void check_memory(const Facts& facts, Findings& out) {
+  const uint64_t wanted = uint64_t{facts.config.dataplane.memory_mb} * kMiB;
+  if (facts.memory_total_bytes == 0) {
+    return;
+  }
+  const bool takes_more = facts.ports.empty() || !facts.config.dataplane.hugepages;  // else check_hugepages() says
+  if (wanted > facts.memory_total_bytes) {
+    out.push_back({"memory", Severity::kFault,
+                   fmt::format("dataplane.memory_mb wants {} MiB, and there are {} MiB in all", wanted / kMiB,
+                               facts.memory_total_bytes / kMiB),
+                   "set dataplane.memory_mb lower, or give the host or the container more"});
+  } else if (takes_more && facts.admin != AdminSocket::kAnswers && wanted > facts.memory_available_bytes) {
+    out.push_back({"memory", Severity::kWarning,
+                   fmt::format("dataplane.memory_mb wants {} MiB, and {} MiB are available now", wanted / kMiB,
+                               facts.memory_available_bytes / kMiB),
+                   "ps -eo rss,args --sort=-rss shows who has it; or set dataplane.memory_mb lower"});
+  } else {
+    out.push_back({"memory",
+                   Severity::kFine,
+                   fmt::format("there are {} MiB for the {} MiB of dataplane.memory_mb", facts.memory_available_bytes / kMiB,
+                               wanted / kMiB),
+                   {}});
+  }
+}
+
 void check_memlock(const Facts& facts, Findings& out) {
   if (facts.ports.empty()) {
     return;  // without DPDK nothing is locked

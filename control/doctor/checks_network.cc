@@ -96,6 +96,20 @@ void check_tap(const InterfaceFacts& tap, Findings& out) {
   }
 }
 
+void check_driver(const PortFacts& port, Findings& out) {
+  if (!port.names_driver) {
+    out.push_back({"devices", Severity::kFault, fmt::format("'{}' is no device of DPDK's", port.device),
+                   "correct port.device: a PCI address (dpdk-devbind.py --status), or a driver with what it takes: "
+                   "net_af_packet0,iface=eth0"});
+  } else if (!port.missing_driver.empty()) {
+    std::string package = port.missing_driver;
+    std::ranges::replace(package, '_', '-');
+    out.push_back({"devices", Severity::kFault,
+                   fmt::format("port.device is '{}', and DPDK has no driver {} here", port.device, port.missing_driver),
+                   fmt::format("correct the name, or install the driver (Debian: apt install librte-{}23)", package)});
+  }
+}
+
 void check_interface(const InterfaceFacts& interface, bool beside_kernel, Findings& out) {
   if (!interface.exists) {
     out.push_back({"devices", Severity::kFault, fmt::format("there is no interface {}", interface.name),
@@ -222,6 +236,7 @@ void check_iwarp_rules(const std::string& firewall, uint16_t port, Findings& out
 
 void check_devices(const Facts& facts, Findings& out) {
   for (const PortFacts& port : facts.ports) {
+    check_driver(port, out);
     if (port.pci) {
       check_pci(facts, port, *port.pci, out);
       if (port.beside_kernel) {

@@ -41,6 +41,8 @@ struct InterfaceFacts {
 
 struct PortFacts {
   std::string device;
+  bool names_driver = true;     // it is a PCI address, or begins with the name of a driver
+  std::string missing_driver;   // of DPDK, that this host does not have: "net_memif"; empty: it has it, or that is not known
   uint32_t mtu = 0;             // wanted
   std::optional<PciFacts> pci;  // of a PCI address
   // Of a virtual device on an interface of the kernel, and of a NIC beside the kernel.
@@ -169,6 +171,8 @@ struct Facts {
   uint64_t hugepages_free_bytes = 0;
   std::vector<MemoryNode> hugepage_nodes;
   std::optional<uint64_t> memlock_bytes;  // absent: unlimited
+  uint64_t memory_total_bytes = 0;        // of the host, or what its cgroup may have when that is less; 0: not known
+  uint64_t memory_available_bytes = 0;    // of the host, without hugepages; 0: not known
   Capabilities capabilities;
 
   // Devices
@@ -190,6 +194,7 @@ struct Facts {
   std::optional<uint64_t> descriptors_max;  // absent: unlimited
   std::string admin_path;
   AdminSocket admin = AdminSocket::kNone;
+  std::string admin_problem;  // what is wrong with the users and groups of [admin]; empty: nothing
 
   // Processors
   std::vector<CpuFacts> poll_cpus;

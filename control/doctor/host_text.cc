@@ -114,6 +114,28 @@ uint64_t last_number(std::string_view text) {
   return last;
 }
 
+std::optional<std::string> driver_of(std::string_view device) {
+  const std::string_view name = device.substr(0, device.find(','));
+  const size_t end = name.find_last_not_of("0123456789");
+  if (!name.starts_with("net_") || end == std::string_view::npos || end < std::string_view("net_").size()) {
+    return std::nullopt;
+  }
+  return std::string(name.substr(0, end + 1));
+}
+
+uint64_t meminfo_bytes(std::string_view meminfo, std::string_view key) {
+  size_t at = meminfo.find(key);
+  if (at == std::string_view::npos) {
+    return 0;
+  }
+  at = meminfo.find_first_of("0123456789", at + key.size());
+  uint64_t kib = 0;
+  for (; at < meminfo.size() && meminfo[at] >= '0' && meminfo[at] <= '9'; ++at) {
+    kib = kib * 10 + static_cast<uint64_t>(meminfo[at] - '0');
+  }
+  return kib * 1024;
+}
+
 bool has_invariant_tsc(std::string_view cpuinfo) {
   return cpuinfo.find("constant_tsc") != std::string_view::npos && cpuinfo.find("nonstop_tsc") != std::string_view::npos;
 }

@@ -18,6 +18,10 @@ namespace cw::control::doctor {
 [[nodiscard]] std::optional<std::string> interface_of(std::string_view device);
 // "0000:3b:00.0".
 [[nodiscard]] bool is_pci_address(std::string_view device);
+// "net_memif0,role=server" -> "net_memif". Nothing: the device does not begin with the name of a driver.
+[[nodiscard]] std::optional<std::string> driver_of(std::string_view device);
+// /proc/meminfo: the bytes behind "MemAvailable:"; 0 when it is not there.
+[[nodiscard]] uint64_t meminfo_bytes(std::string_view meminfo, std::string_view key);
 // /proc/cpuinfo names both constant_tsc and nonstop_tsc.
 [[nodiscard]] bool has_invariant_tsc(std::string_view cpuinfo);
 // /proc/net/tcp or tcp6: inodes of the sockets that listen at a port, of any address.

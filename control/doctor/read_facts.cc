@@ -20,6 +20,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "control/admin/admin_peer.h"
 #include "control/config/build_features.h"
 #include "control/config/config_file.h"
 #include "control/config/kernel_address.h"
@@ -82,6 +83,13 @@ void read_memory(Facts& facts) {
       add_hugepages(entry.path() / "hugepages", total, node.free_bytes);
       facts.hugepage_nodes.push_back(node);
     }
+  }
+  const std::string meminfo = read_text("/proc/meminfo");
+  facts.memory_total_bytes = meminfo_bytes(meminfo, "MemTotal:");
+  facts.memory_available_bytes = meminfo_bytes(meminfo, "MemAvailable:");
+  // A container's own; "max" reads as 0.
+  if (const uint64_t most = read_number("/sys/fs/cgroup/memory.max"); most > 0) {
+    facts.memory_total_bytes = std::min(facts.memory_total_bytes, most);
   }
   rlimit limit{};
   if (getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) {
@@ -157,6 +165,25 @@ uint32_t queue_count(const std::string& device) {
   return at == std::string::npos ? 1 : static_cast<uint32_t>(std::strtoul(device.c_str() + at + kKey.size(), nullptr, 10));
 }
 
+// Debian has each driver of DPDK as a library of its own, whose name ends in .so.23 unless DPDK's headers are installed too.
+// Where there is no such folder, DPDK has them otherwise.
+bool lacks_driver(const std::string& driver) {
+  const std::string library = driver == "net_virtio_user" ? "net_virtio" : driver == "net_bonding" ? "net_bond" : driver;
+  std::error_code error;
+  bool has_folder = false;
+  for (const auto& architecture : fs::directory_iterator("/usr/lib", error)) {
+    for (const auto& folder : fs::directory_iterator(architecture.path() / "dpdk", error)) {
+      has_folder = true;
+      for (const auto& file : fs::directory_iterator(folder.path(), error)) {
+        if (file.path().filename().string().starts_with(fmt::format("librte_{}.so", library))) {
+          return false;
+        }
+      }
+    }
+  }
+  return has_folder;
+}
+
 void read_ports(Facts& facts) {
   std::error_code error;
   facts.has_tun = access("/dev/net/tun", R_OK | W_OK) == 0;
@@ -171,6 +198,9 @@ void read_ports(Facts& facts) {
     if (is_pci_address(config.device)) {
       port.pci = read_pci(config.device);
     }
+    const std::optional<std::string> driver = driver_of(config.device);
+    port.names_driver = port.pci || driver;
+    port.missing_driver = driver && lacks_driver(*driver) ? *driver : "";
     port.beside_kernel = config.beside_kernel;
     port.names_addresses = !config.addresses.empty();
     port.by_xdp = is_af_xdp(config.device);
@@ -240,6 +270,7 @@ void read_network(Facts& facts) {
   }
   facts.admin_path = admin_socket_path(facts.config);
   facts.admin = read_admin(facts.admin_path);
+  (void)resolve_policy(facts.config.admin, facts.admin_problem);
   if (facts.config.metrics.listen) {
     const BindResult tried = try_bind(*facts.config.metrics.listen);
     facts.metrics = ListenFacts{to_string(*facts.config.metrics.listen), tried.bind != Bind::kTaken};
@@ -273,7 +304,7 @@ void read_cpus(Facts& facts) {
                     .is_allowed = !knows_allowed || CPU_ISSET(cpu, &allowed) || holds(isolated),
                     .is_isolated = holds(isolated)};
   };
-  for (const uint32_t cpu : facts.config.dataplane.poll_lcores) {
+  for (const uint32_t cpu : poll_cpus(facts.config)) {
     facts.poll_cpus.push_back(facts_of(cpu));
   }
   for (const uint32_t cpu : facts.config.dataplane.worker_lcores) {

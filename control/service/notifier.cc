@@ -107,8 +107,8 @@ bool Notifier::reloading(Instant now, std::string_view status) const {
   return send(fmt::format("RELOADING=1\nMONOTONIC_USEC={}\n{}", now.to_ns() / 1000, status_field(status)));
 }
 
-bool Notifier::stopping(std::string_view status) const {
-  return send("STOPPING=1\n" + status_field(status));
+bool Notifier::stopping(std::string_view status, Duration longest) const {
+  return send(fmt::format("STOPPING=1\nEXTEND_TIMEOUT_USEC={}\n{}", longest.to_ns() / 1000, status_field(status)));
 }
 
 bool Notifier::status(std::string_view text) const {

@@ -46,7 +46,8 @@ class Notifier {
   // Configuration is being read; ready() ends that state. `now` is CLOCK_MONOTONIC, by which managers of version 253 on tell
   // this reload from an earlier one.
   [[nodiscard]] bool reloading(Instant now, std::string_view status) const;
-  [[nodiscard]] bool stopping(std::string_view status) const;
+  // It takes so long at most: a manager that would lose patience before waits.
+  [[nodiscard]] bool stopping(std::string_view status, Duration longest) const;
   [[nodiscard]] bool status(std::string_view text) const;
   [[nodiscard]] bool feed_watchdog() const;  // only where the manager waits for it
 

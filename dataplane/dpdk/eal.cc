@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 
 #include "dataplane/huge_tables.h"
 
@@ -14,6 +16,36 @@ namespace cw::dataplane {
 namespace {
 
 bool started = false;
+
+// The host has set some hugepages aside, of whatever size.
+bool has_hugepages() {
+  std::error_code ignored;
+  for (const auto& size : std::filesystem::directory_iterator("/sys/kernel/mm/hugepages", ignored)) {
+    uint64_t pages = 0;
+    if (std::ifstream(size.path() / "nr_hugepages") >> pages && pages > 0) {
+      return true;
+    }
+  }
+  return false;
+}
+
+std::string why_not(const EalSettings& settings, int number) {
+  const char* hint = "run with DPDK logs (--verbose) to see more";
+  if (settings.hugepages && !has_hugepages()) {
+    return "the host has no hugepages: reserve some (vm.nr_hugepages), or set dataplane.hugepages = false";
+  }
+  if (number == EACCES || number == EPERM) {
+    hint = settings.hugepages ? "hugepages need permission on hugetlbfs: or set dataplane.hugepages = false"
+                              : "is the runtime directory (XDG_RUNTIME_DIR) writable?";
+  } else if (number == ENOMEM) {
+    hint = settings.hugepages ? "reserve more hugepages (vm.nr_hugepages) or lower dataplane.memory_mb"
+                              : "lower dataplane.memory_mb";
+  } else if (number == EALREADY) {
+    hint = "another instance of this name runs: give gateway.instance another name";
+  }
+  return fmt::format("{}; {}", rte_strerror(number), hint);
+}
+
 }  // namespace
 
 bool start_eal(const EalSettings& settings, std::string& error) {
@@ -65,17 +97,7 @@ bool start_eal(const EalSettings& settings, std::string& error) {
     arguments.push_back(word.data());
   }
   if (rte_eal_init(static_cast<int>(arguments.size()), arguments.data()) < 0) {
-    const char* hint = "run with DPDK logs (--verbose) to see more";
-    if (rte_errno == EACCES || rte_errno == EPERM) {
-      hint = settings.hugepages ? "hugepages need permission on hugetlbfs: or set dataplane.hugepages = false"
-                                : "is the runtime directory (XDG_RUNTIME_DIR) writable?";
-    } else if (rte_errno == ENOMEM) {
-      hint = settings.hugepages ? "reserve more hugepages (vm.nr_hugepages) or lower dataplane.memory_mb"
-                                : "lower dataplane.memory_mb";
-    } else if (rte_errno == EALREADY) {
-      hint = "another instance of this name runs: give gateway.instance another name";
-    }
-    error = fmt::format("DPDK does not start: {}; {}", rte_strerror(rte_errno), hint);
+    error = "DPDK does not start: " + why_not(settings, rte_errno);
     return false;
   }
   put_tables_on_huge_pages();

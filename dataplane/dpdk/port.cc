@@ -72,8 +72,8 @@ std::string vhost_socket(const std::string& device) {
 // Queues that carry frames. A NIC deals frames to all that are set up; a virtual device has those that its arguments make, and
 // where the other end decides how many it serves (memif, vhost), the first is the one that is sure to be served.
 uint16_t usable_queues(const PortSettings& settings, const rte_eth_dev_info& info) {
-  const uint16_t wanted =
-      static_cast<uint16_t>(std::min({settings.cores, uint32_t{info.max_rx_queues}, uint32_t{info.max_tx_queues}}));
+  const uint16_t wanted = static_cast<uint16_t>(
+      std::min({settings.cores - settings.cores_without_queue, uint32_t{info.max_rx_queues}, uint32_t{info.max_tx_queues}}));
   if (!is_virtual(settings.device)) {
     return std::max<uint16_t>(wanted, 1);
   }
@@ -299,7 +299,7 @@ bool Port::make_rules(const rte_eth_dev_info& info, std::string& error) {
                       .vlan = settings_.vlan,
                       .addresses = settings_.taken,
                       .rss_types = info.flow_type_rss_offloads & kRssFields};
-  if (settings_.cores > 1) {
+  if (settings_.cores - settings_.cores_without_queue > 1) {
     steering_ = queues_ > 1 ? PortSteering::kRss : PortSteering::kSoftware;
   }
   if (queues_ > 1) {

@@ -23,7 +23,9 @@ namespace cw::dataplane {
 struct PortSettings {
   std::string device;  // "net_vhost0,iface=..." (created here) or a PCI address or the name of an existing device
   uint32_t mtu = 1500;
-  uint32_t cores = 1;  // poll cores that use it
+  uint32_t cores = 1;  // poll cores of the process
+  // The last so many of them serve another wire: they take no queue.
+  uint32_t cores_without_queue = 0;
   uint16_t descriptors = 1024;
   // The kernel keeps the interface, and RoCE packets to `taken` in `vlan` (0 = untagged) are all that comes here: by an XDP
   // program (net_af_xdp) or by rules of the driver (others).

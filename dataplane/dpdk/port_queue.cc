@@ -28,7 +28,7 @@ PortQueue::~PortQueue() {
 }
 
 uint16_t PortQueue::rx(Instant now, std::array<rte_mbuf*, kBurst>& mbufs) {
-  if (!lease_.use() || core_ >= port_.queues()) [[unlikely]] {
+  if (!lease_.use() || !receives()) [[unlikely]] {
     return 0;
   }
   const uint16_t received = rte_eth_rx_burst(port_.id(), static_cast<uint16_t>(core_), mbufs.data(), kBurst);
@@ -235,7 +235,7 @@ void PortQueue::send_pending(Instant now) {
 
 uint16_t PortQueue::send(std::span<rte_mbuf*> mbufs) {
   const uint16_t count = static_cast<uint16_t>(mbufs.size());
-  if (core_ >= port_.queues()) {
+  if (!receives()) {
     uint16_t given = 0;
     while (given < count && exchange_->give_to_send(core_, core_ % port_.queues(), {mbufs[given], index_, 0})) {
       ++given;

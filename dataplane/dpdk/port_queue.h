@@ -74,6 +74,8 @@ class PortQueue {
     return here ? LinkEvent::kRestored : LinkEvent::kLost;
   }
 
+  // The core has a queue of its own at the port.
+  [[nodiscard]] bool receives() const { return core_ < port_.queues(); }
   [[nodiscard]] const Port& port() const { return port_; }
   [[nodiscard]] const PortQueueStats& stats() const { return stats_; }
 

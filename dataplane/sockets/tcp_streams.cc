@@ -177,7 +177,7 @@ uint32_t TcpStreams::mss_of(int fd) {
 }
 
 Status TcpStreams::listen(uint16_t port) {
-  if (std::ranges::find(listeners_, port, &Listener::port) != listeners_.end()) {
+  if (!options_.listens || std::ranges::find(listeners_, port, &Listener::port) != listeners_.end()) {
     return {};
   }
   bool is_open = false;
@@ -371,8 +371,8 @@ void TcpStreams::on_event(Instant now, Socket& socket, uint32_t events) {
 bool TcpStreams::read_some(Instant now, iwarp::StreamId stream) {
   uint64_t budget = kReadBytesAtOnce;
   while (Socket* socket = find(stream)) {
-    std::array<MutableBytes, iwarp::SpareBuffers::kCount + 1> space;
-    const uint32_t pieces = transport_->receive_space(now, stream, space);
+    std::array<MutableBytes, kPiecesMax> space;
+    const uint32_t pieces = transport_->receive_space(now, stream, std::span(space).first(socket->pieces));
     if (pieces == 0) {
       socket->paused = true;
       return false;
@@ -394,7 +394,13 @@ bool TcpStreams::read_some(Instant now, iwarp::StreamId stream) {
       transport_->on_end_of_stream(now, stream);
       return false;
     }
-    const bool is_emptied = static_cast<size_t>(count) < offered && !socket->peer_finished;
+    const bool is_filled = static_cast<size_t>(count) == offered;
+    const bool is_emptied = !is_filled && !socket->peer_finished;
+    if (is_filled) {
+      socket->pieces = kPiecesMax;
+    } else if (static_cast<size_t>(count) < offered / 4) {
+      socket->pieces = kPiecesMin;
+    }
     transport_->on_received(now, stream, static_cast<uint32_t>(count));
     if (is_emptied) {
       return false;  // more will be told of

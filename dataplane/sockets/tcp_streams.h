@@ -20,6 +20,8 @@ namespace cw::dataplane {
 struct TcpStreamsOptions {
   // Where connections are taken. A port that is not listed is taken on every own address, of both families.
   std::vector<control::SocketAddress> listen;
+  // Where iWARP has cores of its own, the others take nobody.
+  bool listens = true;
   uint32_t backlog = 1024;
   // Nothing acknowledged for so long: the peer is gone.
   Duration user_timeout = Duration::seconds(30);
@@ -58,15 +60,19 @@ class TcpStreams final : public iwarp::StreamHost, public WireShell {
   [[nodiscard]] iwarp::TcpStats look_at_tcp() override;
 
  private:
+  // Buffers that a read is offered: the kernel looks at each of them, needed or not.
+  static constexpr uint32_t kPiecesMin = 4;
+  static constexpr uint32_t kPiecesMax = iwarp::SpareBuffers::kCount + 1;
   struct ReadableTag {};
   struct Socket : ListNode<ReadableTag> {
     int fd = -1;
     iwarp::StreamId stream;
     bool connecting = false;
-    bool blocked = false;        // writing: until epoll says otherwise
-    bool paused = false;         // reading: until the transport offers room again
-    bool peer_finished = false;  // FIN has been seen, if not read
-    uint32_t retransmits = 0;    // as of the last look
+    bool blocked = false;          // writing: until epoll says otherwise
+    bool paused = false;           // reading: until the transport offers room again
+    bool peer_finished = false;    // FIN has been seen, if not read
+    uint32_t pieces = kPiecesMin;  // that the next read is offered: all of them to one that filled the last
+    uint32_t retransmits = 0;      // as of the last look
   };
   struct Listener {
     int fd = -1;

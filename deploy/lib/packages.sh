@@ -4,6 +4,7 @@
 #   ensure_packages build      what compiling needs
 #   ensure_packages interop    what the guest and Ganesha need
 #   ensure_packages checks     linters and oracles of the test suites
+#   ensure_packages container  what the container image is built and tried with; root's, as its test is
 #   ensure_packages bench      what the benches measure beside us; they do without it
 #   offer_npm                  npm, which the live page is built with; everything else goes without
 #
@@ -15,9 +16,10 @@ packages_build='g++ ninja-build meson pkg-config ccache python3 libdpdk-dev libr
   librapidcheck-dev clang-14 libbpf-dev librte-net-af-xdp23'
 packages_interop='qemu-system-x86 nfs-ganesha nfs-ganesha-vfs rpcbind iproute2 cpio kmod busybox-static python3 make gcc-12 xz-utils libelf1
   keepalived curl krb5-kdc krb5-admin-server'
-packages_checks='prometheus faketime python3-yaml clang-14 clang-tidy-14 clang-format-14 libclang-rt-14-dev tshark dpdk dpdk-dev chromium
-  chromium-driver black flake8 shellcheck shfmt eslint'
+packages_checks='prometheus python3-prometheus-client faketime python3-yaml clang-14 clang-tidy-14 clang-format-14 libclang-rt-14-dev tshark dpdk dpdk-dev chromium
+  chromium-driver black flake8 shellcheck shfmt eslint zsh fish'
 packages_bench='dpdk dpdk-dev libfabric-bin ucx-utils valgrind'
+packages_container='podman runc netavark iptables mmdebstrap dpkg-dev debhelper fakeroot help2man'
 packages_npm='npm'
 
 # Those of the given packages that are not installed, on one line.

@@ -249,7 +249,7 @@ def connections() -> Json:
             ),
             timeseries(
                 "Calls postponed by [[client]] section",
-                "Calls per second that waited for bytes_in_flight_max of their section.",
+                "Calls per second that waited for bytes_in_flight_max or the rates of their section.",
                 "ops",
                 (rate("client_calls_postponed_total", "instance, client"), "{{instance}} {{client}}"),
             ),
@@ -328,9 +328,27 @@ def connections() -> Json:
             ),
             timeseries(
                 "Calls that waited",
-                "Calls that waited until others of their section were over, for its bytes_in_flight_max.",
+                "Calls that waited for the bytes_in_flight_max of their section, or for its calls_per_second or bytes_per_second.",
                 "ops",
                 (rate("client_calls_postponed_total", "instance, client"), "{{instance}} {{client}}"),
+            ),
+            timeseries(
+                "Calls by section",
+                "Calls of each section's clients per second. Which of them it is says causewayctl top section NAME.",
+                "reqps",
+                (rate("client_calls_total", "instance, client"), "{{instance}} {{client}}"),
+            ),
+            timeseries(
+                "Bytes by section",
+                "Bytes of calls from (rx) and of replies to (tx) each section's clients, chunks included.",
+                "Bps",
+                (rate("client_bytes_total", "instance, client, direction"), "{{instance}} {{client}} {{direction}}"),
+            ),
+            timeseries(
+                "Errors by section",
+                "Replies that refuse a call, and calls that were lost with their connection.",
+                "ops",
+                (rate("client_errors_total", "instance, client"), "{{instance}} {{client}}"),
             ),
             row("Connection management"),
             timeseries(
@@ -381,6 +399,13 @@ def chunks() -> Json:
                 "s",
                 (quantile(0.99, rpc, "program, procedure"), "{{program}} {{procedure}}"),
                 log=True,
+            ),
+            timeseries(
+                "NFSv4 operations",
+                "Operations inside COMPOUNDs per second, the 12 most frequent. Calls and latency count a COMPOUND under the one that "
+                "it is about.",
+                "ops",
+                (f"topk(12, {rate('nfs4_operations_total', 'operation')})", "{{operation}}"),
             ),
             heatmap("Latency, all calls", "How many calls took how long, over time.", "s", rate(rpc + "_bucket", "le")),
             timeseries(
@@ -746,6 +771,24 @@ def backend() -> Json:
                 "Bytes to (tx) and from (rx) the backend. Built-in programs have no connection, and count none.",
                 "Bps",
                 (rate("backend_bytes_total", "instance, backend, direction", one), "{{instance}} {{backend}} {{direction}}"),
+            ),
+            timeseries(
+                "Mean time of a reply",
+                "How long the replies of each TCP backend took. Built-in programs count none.",
+                "s",
+                (
+                    f"{rate('backend_call_seconds_total', 'instance, backend', one)} / "
+                    f"{rate('backend_replies_total', 'instance, backend', one)} and on (instance, backend) "
+                    f"{rate('backend_replies_total', 'instance, backend', one)} > 0",
+                    "{{instance}} {{backend}}",
+                ),
+                log=True,
+            ),
+            timeseries(
+                "Replies that refuse the call",
+                "Denied, or accepted and not carried out: RFC 5531, section 9. NFS tells its own errors inside replies that succeed.",
+                "ops",
+                (rate("backend_error_replies_total", "instance, backend", one), "{{instance}} {{backend}}"),
             ),
             timeseries(
                 "Latency, all backends",

@@ -50,7 +50,7 @@ uint32_t Steering::owner_of_mad(Bytes mad, Bytes source) const {
   }
   if (*type == cm::MessageType::kReq) {
     const uint32_t qpn = load_be32(mad.data() + kRequestQpn) >> 8;
-    return static_cast<uint32_t>((mix(sum_of_words(source)) + qpn) % core_.count);
+    return static_cast<uint32_t>((mix(sum_of_words(source)) + qpn) % roce_cores_);
   }
   const uint32_t core = load_be32(mad.data() + kOurId) & ((1u << core_.bits()) - 1);
   return core < core_.count ? core : 0;

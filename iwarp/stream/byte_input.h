@@ -17,7 +17,8 @@ namespace cw::iwarp {
 // Empty buffers for the next read of any connection.
 class SpareBuffers {
  public:
-  static constexpr uint32_t kCount = 16;
+  // The longest FPDU and what a connection may read behind it, in buffers of 2 KiB: one read() takes it.
+  static constexpr uint32_t kCount = 40;
 
   explicit SpareBuffers(BufferPool& pool) : pool_(pool) {}
   ~SpareBuffers();

@@ -53,17 +53,18 @@ struct CallWork {
   Instant answered;                    // the owner gave its reply
   Duration read_for;                   // what Stage::kRdmaRead took, zero without
 
-  Chain message;              // the call as far as it is put together: inline part, in the end the whole stream
-  Chain read_data;            // what the RDMA Reads brought, segment after segment
-  Chain base;                 // while splicing: the rest of the stream that chunks go into
-  uint64_t inline_bytes = 0;  // bytes behind the header when the SEND came
-  uint64_t budget_bytes = 0;  // of SharedBudget::bytes_in_use: until the call is over
-  uint64_t pulled_units = 0;  // of ServerShared::pulled_units: from the first RDMA Read until the call is over
-  uint64_t reply_bytes = 0;   // of ClientShare::reply_bytes: from poll_call() until the reply is posted
-  uint64_t unread_units = 0;  // the same until the last RDMA Read is answered
-  uint32_t reads_posted = 0;  // read segments posted, or skipped since they are empty
-  uint32_t reads_done = 0;    // the same for arrived
-  uint32_t pieces_done = 0;   // of the splice plan
+  Chain message;               // the call as far as it is put together: inline part, in the end the whole stream
+  Chain read_data;             // what the RDMA Reads brought, segment after segment
+  Chain base;                  // while splicing: the rest of the stream that chunks go into
+  uint64_t inline_bytes = 0;   // bytes behind the header when the SEND came
+  uint64_t budget_bytes = 0;   // of SharedBudget::bytes_in_use: until the call is over
+  uint64_t charged_bytes = 0;  // to SharedRates::bytes, until the reply says how many they are
+  uint64_t pulled_units = 0;   // of ServerShared::pulled_units: from the first RDMA Read until the call is over
+  uint64_t reply_bytes = 0;    // of ClientShare::reply_bytes: from poll_call() until the reply is posted
+  uint64_t unread_units = 0;   // the same until the last RDMA Read is answered
+  uint32_t reads_posted = 0;   // read segments posted, or skipped since they are empty
+  uint32_t reads_done = 0;     // the same for arrived
+  uint32_t pieces_done = 0;    // of the splice plan
 
   // The answer. `reply` is consumed from the front while Writes are posted; what stays in the stream gathers in `kept`. A plan
   // that places nothing leaves all of it where it is: see rest().

@@ -188,7 +188,7 @@ void ServerEndpoint::on_message(Instant now, Instant begun, Chain&& message) {
 }
 
 bool ServerEndpoint::predicts(const Chain& message) const {
-  return shared_.express && message.buffer_count() == 1 && message.bytes() <= options_.call_bytes_max &&
+  return shared_.express && rates() == nullptr && message.buffer_count() == 1 && message.bytes() <= options_.call_bytes_max &&
          shared_.prediction.matches(message.head()->bytes());
 }
 
@@ -370,12 +370,12 @@ void ServerEndpoint::accept(Instant now, Instant begun, ServerCall& call, Chain&
     }
     call.message = std::move(message);
   }
-  if (options_.budget != nullptr && !call.chunks.empty() && (!unadmitted_.empty() || !admit_bytes(call))) [[unlikely]] {
+  const bool is_budgeted = options_.budget != nullptr && (!call.chunks.empty() || rates() != nullptr);
+  if (is_budgeted && (!unadmitted_.empty() || !admit(now, call))) [[unlikely]] {
     call.state = CallState::kWaiting;
     ++options_.budget->calls_postponed;
     await_data(now, call);
     unadmitted_.push_back(call);
-    wait_for_memory();
     return;
   }
   if (call.chunks.read_count == 0) {
@@ -423,6 +423,10 @@ bool ServerEndpoint::poll_call(Instant now, Call& out) {
   ++taken_;
   --ready_calls_;
   out.id = call->id();
+  call->context.compound.clear();
+  if (call->context.binding == Binding::kNfs4) {
+    read_compound_call(call->context.header, call->message, call->context.compound);
+  }
   out.context = &call->context;
   out.message = std::move(call->message);
   out.received = call->received;
@@ -443,6 +447,7 @@ void ServerEndpoint::reply(Instant now, CallId id, Chain&& message) {
     return;
   }
   call->answered = now;
+  settle_rate(now, *call, message.bytes());
   shared_.durations.record(Stage::kBackend, now - call->begun_at);
   if (goes_plainly(*call, message)) [[likely]] {
     if (const uint32_t room = window_.room(); room > 0) [[likely]] {

@@ -56,9 +56,8 @@ struct Call {
 
 // What happened to a call that was answered, for the owner's histograms.
 struct CallDone {
-  uint32_t program = 0;
-  uint32_t version = 0;
-  uint32_t procedure = 0;
+  uint32_t client = 0;     // ServerOptions::client
+  uint32_t procedure = 0;  // procedure_row()
   Instant received;
   Instant replied;  // the reply was posted
 };
@@ -228,6 +227,7 @@ class ServerEndpoint : public ListNode<PullTag>,
   // How soon an endpoint asks again for a slot, Buffer, view or shared work request that was not to be had. Nothing announces
   // those.
   static constexpr Duration kRetryInterval = Duration::us(200);
+  static constexpr Duration kRateLook = Duration::seconds(1);  // how long a call waits at most before rates are looked at again
 
   ServerEndpoint(ServerShared& shared, verbs::QueuePair& qp, const ServerOptions& options, const InlineThresholds& thresholds);
   ~ServerEndpoint();
@@ -332,7 +332,13 @@ class ServerEndpoint : public ListNode<PullTag>,
   [[gnu::noinline]] void post_reads(Instant now);
   [[nodiscard]] bool post_reads_of(Instant now, ServerCall& call);
   [[gnu::noinline]] void admit_waiting(Instant now);
-  [[nodiscard]] bool admit_bytes(ServerCall& call);
+  // False: it waits, and whoever has to be woken for it will be.
+  [[nodiscard]] bool admit(Instant now, ServerCall& call);
+  [[nodiscard]] const SharedRates* rates() const {
+    const SharedRates* own = options_.budget == nullptr ? nullptr : options_.budget->rates;
+    return own != nullptr && own->are_on() ? own : nullptr;
+  }
+  void settle_rate(Instant now, ServerCall& call, uint64_t reply_bytes);
   [[nodiscard]] bool admit_reads(Instant now, ServerCall& call);
   [[nodiscard]] bool has_turn_to_pull(Instant now, BackendShare* backend, uint64_t units);
   [[nodiscard]] bool has_slow_turn(uint64_t units);
@@ -442,6 +448,7 @@ class ServerEndpoint : public ListNode<PullTag>,
   SlotLine slot_line_ = SlotLine::kNone;  // that Backlog::waiter is in
   uint64_t answered_ = 0;
   Instant retry_at_ = Instant::never();
+  Instant rate_at_ = Instant::never();                // when the rates allow the next call
   Instant replies_watched_until_ = Instant::never();  // then the first replies_watched_ works have to be done; never: no watch
   uint64_t replies_watched_ = 0;
   uint64_t reply_bytes_ = 0;                // of share_.reply_bytes: this connection's

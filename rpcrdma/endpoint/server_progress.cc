@@ -6,6 +6,7 @@
 #include "rpcrdma/endpoint/call_checks.h"
 #include "rpcrdma/endpoint/call_splicer.h"
 #include "rpcrdma/endpoint/server_endpoint.h"
+#include "rpcrdma/ulb/procedures.h"
 
 namespace cw::rpcrdma {
 namespace {
@@ -45,6 +46,7 @@ Duration time_to_read(uint64_t bytes) {
 // Everything that may be able to go on: replies first, since they free slots and credits.
 void ServerEndpoint::advance(Instant now) {
   memory_wanted_ = false;
+  rate_at_ = Instant::never();
   if (nothing_waits()) [[likely]] {
     retry_at_ = Instant::never();
     CW_DASSERT(is_consistent());
@@ -69,7 +71,7 @@ void ServerEndpoint::advance(Instant now) {
   if (all_posted && !replying_.empty()) {
     static_cast<void>(post_replies(now));  // refusals that have just come up
   }
-  retry_at_ = memory_wanted_ && !failed_ ? now + kRetryInterval : Instant::never();
+  retry_at_ = failed_ ? Instant::never() : earlier(memory_wanted_ ? now + kRetryInterval : Instant::never(), rate_at_);
   CW_DASSERT(is_consistent());
 }
 
@@ -157,8 +159,7 @@ void ServerEndpoint::post_reads(Instant now) {
 void ServerEndpoint::admit_waiting(Instant now) {
   while (!failed_ && !unadmitted_.empty()) {
     ServerCall& call = *unadmitted_.front();
-    if (!admit_bytes(call)) {
-      wait_for_memory();
+    if (!admit(now, call)) {
       return;
     }
     queue_node(call).unlink();
@@ -173,19 +174,49 @@ void ServerEndpoint::admit_waiting(Instant now) {
   }
 }
 
-// Everything that the call's chunks can hold counts, since a reply may fill all of it.
-bool ServerEndpoint::admit_bytes(ServerCall& call) {
+// Everything that the call's chunks can hold counts, since a reply may fill all of it. The rates get back what it did not fill.
+bool ServerEndpoint::admit(Instant now, ServerCall& call) {
   SharedBudget& budget = *options_.budget;
+  const SharedRates* const limits = rates();
+  if (limits != nullptr) {
+    const Instant next = std::max(limits->calls->next_at(), limits->bytes->next_at());
+    if (next > now) {
+      rate_at_ = earlier(rate_at_, earlier(next, now + kRateLook));
+      return false;
+    }
+  }
   uint64_t bytes = call.chunks.read_bytes;
   for (const Segment& segment : std::span(call.chunks.segments).first(call.chunks.segment_count)) {
     bytes += segment.length;
   }
   if (budget.bytes_in_use > 0 && budget.bytes_in_use + bytes > budget.bytes_max) {
+    wait_for_memory();
     return false;
+  }
+  if (limits != nullptr) {
+    // A reply is no longer than we take, whatever room there is: nobody charges the others for what cannot come.
+    const uint64_t offered = std::min(bytes - call.chunks.read_bytes, options_.reply_bytes_max);
+    call.charged_bytes = call.message.bytes() + call.chunks.read_bytes + offered;
+    limits->calls->charge(now, 1);
+    limits->bytes->charge(now, call.charged_bytes);
   }
   call.budget_bytes = bytes;
   budget.bytes_in_use += bytes;
   return true;
+}
+
+void ServerEndpoint::settle_rate(Instant now, ServerCall& call, uint64_t reply_bytes) {
+  const SharedRates* const limits = rates();
+  if (limits == nullptr || call.charged_bytes == 0) {
+    return;
+  }
+  const uint64_t used = call.inline_bytes + call.chunks.read_bytes + reply_bytes;
+  if (used < call.charged_bytes) {
+    limits->bytes->refund(call.charged_bytes - used);
+  } else {
+    limits->bytes->charge(now, used - call.charged_bytes);
+  }
+  call.charged_bytes = 0;
 }
 
 // Before its first read a call takes what all of its data will hold. False: it waits, and so do those behind it.
@@ -401,6 +432,11 @@ void ServerEndpoint::return_units(ServerCall& call) {
   shared_.count_unread(share_, 0 - call.unread_units);
   call.pulled_units = 0;
   call.unread_units = 0;
+  if (const SharedRates* const limits = rates(); limits != nullptr && call.charged_bytes > 0) {
+    // It has had no reply.
+    limits->bytes->refund(call.charged_bytes - std::min(call.charged_bytes, call.inline_bytes + call.chunks.read_bytes));
+    call.charged_bytes = 0;
+  }
   if (call.budget_bytes > 0) {
     options_.budget->bytes_in_use -= call.budget_bytes;
     call.budget_bytes = 0;
@@ -683,11 +719,11 @@ void ServerEndpoint::answered(Instant now, ServerCall& call) {
   if (call.polled) {
     const RpcCallHeader& header = call.context.header;
     ++answered_;
-    (void)shared_.done.push({.program = header.program,
-                             .version = header.version,
-                             .procedure = header.procedure,
-                             .received = call.received,
-                             .replied = now});
+    (void)shared_.done.push(
+        {.client = options_.client,
+         .procedure = procedure_row(header.program, header.version, header.procedure, call.context.compound.principal),
+         .received = call.received,
+         .replied = now});
   }
   finish(call);
   release(call);

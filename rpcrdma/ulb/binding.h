@@ -27,6 +27,7 @@
 
 #include "base/buffer.h"
 #include "rpcrdma/rpc/rpc_message.h"
+#include "rpcrdma/ulb/compound_call.h"
 #include "rpcrdma/ulb/reduction.h"
 
 namespace cw::rpcrdma {
@@ -57,6 +58,7 @@ enum class BenchProcedure : uint32_t { kNull = 0, kEcho = 1, kSource = 2, kSink 
 struct CallContext {
   RpcCallHeader header;
   Binding binding = Binding::kNone;  // kNone also when the procedure has no eligible result or the body is protected
+  CompoundCall compound;             // of a call that the owner has got (ServerEndpoint::poll_call); nothing before
 };
 
 // One DDP-eligible result: content of an opaque or string whose length word stands just before `offset`. The content and its

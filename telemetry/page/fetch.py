@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Has npm fetch what the live page is drawn with: fetch.py NPM PACKAGE.JSON PACKAGE-LOCK.JSON BUILD_DIR
+"""Has npm fetch what a package.json names: fetch.py NPM PACKAGE.JSON PACKAGE-LOCK.JSON BUILD_DIR
 
 Exactly the versions of the lock file, checked against its hashes, into BUILD_DIR/node_modules; scripts of packages are not run.
 Quick when they are there already. Exit status 1, and the reason on the last line, when they cannot be had: npm needs its registry

@@ -127,7 +127,7 @@ class Bench {
     };
     (void)slice(pair);
     pair.to_server.tap = nullptr;
-    const node::Steering steering({1, 4}, pair.server.node.endpoint().qpn_codec());
+    const node::Steering steering({1, 4}, 4, pair.server.node.endpoint().qpn_codec());
     std::vector<double> cycles;
     for (uint32_t repeat = 0; repeat < repeats_; ++repeat) {
       uint32_t owners = 0;

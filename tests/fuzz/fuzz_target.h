@@ -7,6 +7,8 @@
 #include <cstdlib>
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
+// What a target may define: called when its whole corpus has been replayed, to say that the corpus reaches what it is for.
+extern "C" [[gnu::weak]] void fuzz_after_corpus();
 
 // Unlike an assertion of the code under test: the property that this target checks does not hold.
 #define FUZZ_CHECK(condition)                                                            \

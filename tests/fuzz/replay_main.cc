@@ -39,6 +39,9 @@ int main(int count, char** arguments) {
     raw.shrink_to_fit();
     LLVMFuzzerTestOneInput(raw.data(), raw.size());
   }
+  if (fuzz_after_corpus != nullptr && !inputs.empty()) {
+    fuzz_after_corpus();
+  }
   std::printf("%zu inputs\n", inputs.size());
   return inputs.empty() ? 1 : 0;  // an empty corpus proves nothing
 }

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from drill import PORT, BackendInTrouble, expect_intact, gateway_before
-from harness import CPUS, GATEWAY_CPU, Box, Gateway, LabError, Skip, expect, expect_equal
+from harness import CPUS, GATEWAY_CPU, Box, Gateway, LabError, Skip, expect, expect_equal, free_tcp_address
 from memif_peer import MemifPeer
 
 # Our client draws its QPNs, so that cores and queues are dealt by chance: with so many nobody goes without.
@@ -189,6 +189,31 @@ def run_in_own_network(box: Box, name: str) -> None:
         raise LabError(done.stdout + done.stderr)
 
 
+IWARP_CASE = "iWARP has a poll core of its own, and RoCE the other"
+
+
+def iwarp_apart(box: Box) -> None:
+    if len(CPUS) < 2:
+        raise Skip("takes two CPUs")
+    port = free_tcp_address().rpartition(":")[2]
+    listener = f'[[listener]]\nname = "tcp"\ntransport = "iwarp"\naddress = "127.0.0.1"\nport = {port}\nbackend = "bench"'
+    extra = f"{listener}\n[iwarp]\npoll_lcores = [{CPUS[1]}]"
+    gateway = box.gateway(cpus=str(CPUS[0]), main_cpu=str(CPUS[0]), extra=extra)
+    gateway.start_ready()
+    over_roce = box.load(connections=CONNECTIONS, window=2, seconds=4)
+    over_roce.wait_connected()
+    over_tcp = box.iwarp_load(port, "--connections", 10, "--window", 2, "--op", "echo", "--seconds", 3)
+    over_tcp.wait_connected()
+    expect_equal("connections by core", _by_core(gateway, "causeway_lcore_connections"), [CONNECTIONS, 10])
+    for load in (over_roce, over_tcp):
+        expect_intact(load.result())
+    handed = _by_core(gateway, "causeway_lcore_frames_handed_total")
+    expect_equal("frames that went from one core to the other", handed, [0, 0])
+    box.ctl(gateway, "reload")
+    expect_intact(box.iwarp_load(port, "--connections", 4, "--op", "echo", "--seconds", 1).result())
+    gateway.terminate()
+
+
 def worker_beside_poll_core(box: Box) -> None:
     """Where CPUs are few: poll core, worker and backend on one, in both idle modes. Who has nothing to do leaves it to the others, or calls
     would wait for time slices of the kernel: tests/bench/gateway_bench.py measures it."""
@@ -207,6 +232,7 @@ CASES = [
     ("two poll cores keep one limit of connections", one_limit),
     ("a memif link that comes and goes costs two poll cores nothing", link_flaps),
     ("two poll cores end the connections of a killed client, and serve the next", killed_load),
+    (IWARP_CASE, iwarp_apart),
     (QUEUES_CASE, two_queues),
     (XDP_CASE, one_xdp_socket),
 ]

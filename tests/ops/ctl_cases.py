@@ -48,6 +48,31 @@ def filters_choose_rows(box: Box) -> None:
     gateway.terminate()
 
 
+def top_says_who(box: Box) -> None:
+    gateway, load = _under_load(box, connections=2, seconds=5)
+    rates = box.ctl_json(gateway, "top")
+    expect_equal("clients", [row["client"] for row in rates["rows"]], ["10.9.0.2"])
+    row = rates["rows"][0]
+    expect_equal("its connections and section", (row["connections"], row["section"]), (2, ""))
+    expect(row["calls_per_second"] > 0 and row["reply_bytes_per_second"] > 0, f"idle: {row}")
+    procedures = row["procedures"]
+    expect(procedures and all(each["program"] == "bench" for each in procedures), f"procedures: {procedures}")
+    expect(abs(sum(each["calls_per_second"] for each in procedures) / row["replies_per_second"] - 1) < 0.05, f"calls: {row}")
+    expect_equal("of another network", box.ctl(gateway, "top", "client", "10.8.0.0/16"), "no such clients\n")
+    expect_equal("sections", [row["section"] for row in box.ctl_json(gateway, "top", "by", "section")["rows"]], [""])
+    watched = _ctl(box, gateway, "--json", "--watch", "0.2", "--count", "3", "top").stdout.splitlines()
+    expect_equal("answers", len(watched), 3)
+    expect("CALLS/s" in box.ctl(gateway, "top", "sort", "time"), "no table")
+    wrong = _ctl(box, gateway, "top", "sort", "age")
+    expect_equal("exit status of an order that does not exist", wrong.returncode, 2)
+    expect("calls, bytes, time, errors" in wrong.stderr, f"says: {wrong.stderr}")
+    load.result()
+    wait_until(lambda: box.ctl_json(gateway, "top")["rows"][0]["connections"] == 0, 5, "the client is gone")
+    gone = box.ctl_json(gateway, "top")["rows"][0]
+    expect_equal("calls of who is gone", (gone["calls_per_second"], gone["procedures"]), (0, []))
+    gateway.terminate()
+
+
 def queue_pairs_tell_their_state(box: Box) -> None:
     gateway, load = _under_load(box, window=8, seconds=5)
     connection = box.ctl_json(gateway, "connections")["connections"][0]
@@ -183,22 +208,31 @@ def a_drain_ends_in_time(box: Box) -> None:
         gateway.terminate()
 
 
-def administrators_capture_with_their_own_rights(box: Box) -> None:
-    """causewayd is root, and the administrator is not: where he may not write, no capture is written. And readers who stay on the
-    socket, as many as they like, leave a place to those who may change something."""
-    nobody = ("setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups")
-    if box.run(*nobody, "true").returncode != 0:
+AS_NOBODY = ("setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups")
+
+
+def gateway_open_to_nobody(box: Box, admin: str = "") -> tuple[Gateway, list[object]]:
+    """A gateway whose socket user and group 65534 may open, and causewayctl as that user. admin: another line of [admin]."""
+    if box.run(*AS_NOBODY, "true").returncode != 0:
         raise Skip("cannot become another user")
     gateway = box.gateway()
     config = box.directory / "gateway.toml"
-    config.write_text(config.read_text().replace("[admin]", '[admin]\ngroup = "65534"\nadmins = ["65534"]'))
+    config.write_text(config.read_text().replace("[admin]", f'[admin]\ngroup = "65534"\n{admin}'))
     gateway.start_ready()
+    # The program itself may lie where others cannot look.
     program = box.directory / "causewayctl"
     shutil.copy(box.causewayctl, program)
     program.chmod(0o755)
+    return gateway, [*AS_NOBODY, program]
+
+
+def administrators_capture_with_their_own_rights(box: Box) -> None:
+    """causewayd is root, and the administrator is not: where he may not write, no capture is written. And readers who stay on the
+    socket, as many as they like, leave a place to those who may change something."""
+    gateway, causewayctl = gateway_open_to_nobody(box, 'admins = ["65534"]')
 
     def capture(file: Path) -> "subprocess.CompletedProcess[str]":
-        return box.run(*nobody, program, "--socket", gateway.admin, "capture", "start", file)
+        return box.run(*causewayctl, "--socket", gateway.admin, "capture", "start", file)
 
     of_root = box.directory / "root"
     of_root.mkdir(mode=0o755)
@@ -228,18 +262,12 @@ def administrators_capture_with_their_own_rights(box: Box) -> None:
 
 def readers_leave_places(box: Box) -> None:
     """Whoever may look connects as often as he can and stays; root and the others are answered all the same."""
-    nobody = ("setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups")
-    if box.run(*nobody, "true").returncode != 0:
-        raise Skip("cannot become another user")
-    gateway = box.gateway()
-    config = box.directory / "gateway.toml"
-    config.write_text(config.read_text().replace("[admin]", '[admin]\ngroup = "65534"'))
-    gateway.start_ready()
+    gateway, _ = gateway_open_to_nobody(box)
     stay = (
         "import socket, sys, time\nall = []\nfor _ in range(40):\n all.append(socket.socket(socket.AF_UNIX))\n"
         " all[-1].connect(sys.argv[1])\nprint('there', flush=True)\ntime.sleep(60)\n"
     )
-    crowd = Program("crowd", [*nobody, sys.executable, "-c", stay, gateway.admin], box.directory / "crowd.log", box.env)
+    crowd = Program("crowd", [*AS_NOBODY, sys.executable, "-c", stay, gateway.admin], box.directory / "crowd.log", box.env)
     box.programs.append(crowd)
     crowd.start()
     crowd.wait_for_line("there", 20)
@@ -258,21 +286,12 @@ def _raw(gateway: Gateway, request: dict[str, str]) -> Any:
 
 def a_drain_needs_an_administrator(box: Box) -> None:
     """A user who may open the socket may look; to change something takes more."""
-    nobody = ("setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups")
-    if box.run(*nobody, "true").returncode != 0:
-        raise Skip("cannot become another user")
-    gateway = box.gateway(extra='[log]\nlevel = "info"')
+    gateway, causewayctl = gateway_open_to_nobody(box)
     config = box.directory / "gateway.toml"
-    config.write_text(config.read_text().replace("[admin]", '[admin]\ngroup = "65534"'))
-    gateway.start_ready()
 
     def as_nobody(*words: str) -> "subprocess.CompletedProcess[str]":
-        return box.run(*nobody, program, "--socket", gateway.admin, *words)
+        return box.run(*causewayctl, "--socket", gateway.admin, *words)
 
-    # The program itself may lie where others cannot look.
-    program = box.directory / "causewayctl"
-    shutil.copy(box.causewayctl, program)
-    program.chmod(0o755)
     expect_equal("looking", as_nobody("status").returncode, 0)
     for words in (("drain", "start"), ("reload",), ("log", "level", "debug")):
         refused = as_nobody(*words, "--json")
@@ -448,13 +467,24 @@ def doctor_sees_what_is_missing(box: Box) -> None:
         f'[[backend]]\nname = "gone"\naddress = "{nobody}"\n[[listener]]\nport = 20050\nbackend = "gone"\n'
         f'[[listener]]\nname = "rnic"\ntransport = "verbs"\ndevice = "siw_none0"\nport = 20051\nbackend = "gone"\n'
         f'[[port]]\ndevice = "net_af_packet0,iface=cwnone0"\naddresses = ["192.0.2.1/24"]\n'
+        f'[[port]]\ndevice = "eth0"\naddresses = ["192.0.2.2/24"]\n'
+        f'[[port]]\ndevice = "net_bogus0"\naddresses = ["192.0.2.3/24"]\n'
     )
-    config = box.write_config(metrics="off", extra=more)
+    config = box.write_config(metrics="off", extra=more, dataplane="memory_mb = 1048576")
+    config.write_text(config.read_text().replace("[admin]\n", '[admin]\nadmins = ["cwnobody"]\n'))
     sick = box.run(box.causewayctl, "doctor", "--config", config, "--json")
     expect_equal("exit status", sick.returncode, 4)
     found = {(row["check"], row["severity"]): row for row in json.loads(sick.stdout)["findings"]}
     expect("gone" in found["backends", "fault"]["what"] and "start the server" in found["backends", "fault"]["fix"], sick.stdout)
-    expect("cwnone0" in found["devices", "fault"]["what"], sick.stdout)
+    said = {(row["check"], row["what"]) for row in json.loads(sick.stdout)["findings"] if row["severity"] == "fault"}
+    for check, word in (
+        ("devices", "cwnone0"),
+        ("devices", "'eth0' is no device"),
+        ("devices", "no driver net_bogus"),
+        ("memory", "1048576 MiB"),
+        ("names", "'cwnobody'"),
+    ):
+        expect(any(check == row[0] and word in row[1] for row in said), f"no fault of {check} with {word} in {sick.stdout}")
     rdma = [row for row in json.loads(sick.stdout)["findings"] if row["check"] == "rdma" and "RDMA device" in row["what"]]
     expect(any(row["severity"] == "fault" and "siw" in row["fix"] for row in rdma), sick.stdout)
     expect(("crc", "fine") in found or ("crc", "warning") in found, "nothing was timed")
@@ -542,6 +572,7 @@ CASES = [
     ("causewayctl reload changes who may connect, and drops nobody", a_reload_keeps_connections),
     ("causewayctl reload under load moves a listener, and drops nobody", a_reload_moves_listeners),
     ("causewayctl filters choose rows", filters_choose_rows),
+    ("causewayctl top says which clients do what", top_says_who),
     ("causewayctl qp show tells the transport state", queue_pairs_tell_their_state),
     ("causewayctl trace tells what happened to a queue pair", trace_tells_what_happened),
     ("causewayctl stats schema explains every number", schema_explains_every_number),

@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import re
 import signal
 import time
 from functools import partial
@@ -55,6 +56,35 @@ def reloaded(box: Box) -> None:
     line = config.read_text().count("\n")
     drill.expect(rf"warning .*gateway\.toml:{line}.*nonsense", "ReloadFailed", after)
     gateway.terminate()
+
+
+def end_drains_first(box: Box) -> None:
+    """Told to end, the gateway answers what clients have under way, as long as its configuration allows. Asked again, it waits no longer."""
+    backend = BackendInTrouble(box)
+    for limit, delay_s, signals, said in (
+        (5, 0.5, 1, r"info drained: 4 connections ended in order, 0 by force"),
+        (1, 30, 1, r"warning drain: the time is up, 4 connections are ended"),
+        (20, 30, 2, r"info shutting down: disconnecting all clients"),
+    ):
+        backend.mode = "pass"
+        gateway = gateway_before(box, backend.address, gateway_extra=f"drain_on_stop_s = {limit}")
+        load = box.load("--reconnect", "--port", PORT, connections=4, window=4, seconds=60)
+        load.wait_connected()
+        backend.delay_s = delay_s
+        backend.mode = "slow"
+        time.sleep(0.3)  # calls are with the backend
+        begun = time.monotonic()
+        for _ in range(signals):
+            gateway.signal(signal.SIGTERM)
+            time.sleep(0.3)
+            if signals == 1 and delay_s == 30:
+                expect_equal("what stops a drain", box.ctl_json(gateway, "drain", "stop")["state"], "draining")
+        expect_equal("exit status", gateway.finish(15), 0)
+        lasted = time.monotonic() - begun
+        expect(re.search(said, gateway.output()) is not None, f"no line like {said!r}:\n{gateway.tail()}")
+        expect(lasted < limit + 5 and (signals > 1 or lasted > min(limit, delay_s) / 2), f"the end took {lasted:.1f} s")
+        load.kill()
+    backend.close()
 
 
 def drain_that_cannot_end(box: Box) -> None:
@@ -199,6 +229,7 @@ CASES = [
     ("drill: the gateway is killed under load and started again", killed),
     ("drill: reloads under load, the last with a mistake", reloaded),
     ("drill: a drain that a slow backend holds up", drain_that_cannot_end),
+    ("drill: a gateway that is told to end drains first", end_drains_first),
     ("drill: the wall clock jumps", clock_jumps),
     ("drill: the log's disk is full", log_disk_is_full),
     ("drill: the log's reader is gone", partial(log_reader_fails, True)),

@@ -32,7 +32,9 @@ def _here(command: str, box: Box, gateway: Gateway) -> list[str]:
     text = command.replace("http://127.0.0.1:9464", f"http://{gateway.metrics_address}").replace(
         "/etc/causeway/causeway.toml", config
     )
-    text = text.replace("/tmp/x.pcapng", str(box.directory / "x.pcapng")).replace("deploy/", f"{ROOT}/deploy/")
+    for name in ("x.pcapng", "report.tar.gz"):
+        text = text.replace(f"/tmp/{name}", str(box.directory / name))
+    text = text.replace("deploy/", f"{ROOT}/deploy/")
     words = shlex.split(text)
     programs = {"causewayctl": [str(box.causewayctl), "--socket", gateway.admin], "causewayd": [str(box.causewayd)]}
     return programs.get(words[0], [words[0]]) + words[1:]

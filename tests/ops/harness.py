@@ -180,6 +180,7 @@ class Box:
             credits=CREDITS,
             listener="",
             idle="sleep",
+            gateway_extra="",
             dataplane="memory_mb = 512",
             address="10.9.0.1/24",
             port_extra="",
@@ -195,6 +196,7 @@ class Box:
         path.write_text(
             gateway_config(
                 instance=values["instance"],
+                gateway=values["gateway_extra"],
                 main_lcore=values["main_cpu"],
                 poll_lcores=values["cpus"],
                 dataplane=f'idle = "{values["idle"]}"\n{values["dataplane"]}',
@@ -235,17 +237,13 @@ class Box:
         lie: str = "",
     ) -> Load:
         """A load, started. network: which of the gateway's networks it is in. lie: the rule that it breaks (hostile-peer)."""
-        json_path = self.directory / f"{name}.json"
-        json_path.unlink(missing_ok=True)
         cpu = [] if "--lcore" in words else ["--lcore", LOAD_CPU]
         device = [] if "--device" in words else ["--device", self.device(role, link)]
         calls = [] if operation is None else ["--op", operation, "--bytes", size]
         many = [] if connections is None else ["--connections", connections]  # None: the words say them, or what to call
-        # stdbuf: lines reach the log when they are printed.
         program = [self.hostile_peer, lie] if lie else [self.causeway_load]
-        argv = [
-            "stdbuf",
-            "-oL",
+        return self._start_load(
+            name,
             *program,
             *device,
             "--address",
@@ -263,11 +261,20 @@ class Box:
             seconds,
             "--warmup",
             0,
-            "--json",
-            json_path,
             *words,
-        ]
-        load = Load(name, [str(word) for word in argv], self.directory / f"{name}.log", self.env)
+        )
+
+    def iwarp_load(self, port: Union[int, str], *words: object, name: str = "iwarp-load") -> Load:
+        """A load over iWARP to this host's port, started."""
+        to = ["--transport", "iwarp", "--server", "127.0.0.1", "--port", port]
+        return self._start_load(name, self.causeway_load, *to, "--lcore", LOAD_CPU, "--warmup", 0, *words)
+
+    def _start_load(self, name: str, *argv: object) -> Load:
+        json_path = self.directory / f"{name}.json"
+        json_path.unlink(missing_ok=True)
+        # stdbuf: lines reach the log when they are printed.
+        words = ["stdbuf", "-oL", *argv, "--json", json_path]
+        load = Load(name, [str(word) for word in words], self.directory / f"{name}.log", self.env)
         load.json_path = json_path
         self.programs.append(load)
         load.start()

@@ -1,10 +1,13 @@
 """causewayctl and /metrics while a load runs: they agree with the load, and with each other."""
 
+import gzip
 import json
 import re
 import shutil
 import socket
+import subprocess
 import time
+import urllib.request
 from typing import Any
 
 from harness import CREDITS, SERVICE_PORT, Box, Gateway, Load, Skip, expect, expect_equal
@@ -172,6 +175,38 @@ def metrics_are_clean(box: Box) -> None:
     gateway.terminate()
 
 
+# The parser of Prometheus' own Python client takes nothing that OpenMetrics forbids. It is Debian's, and so is its interpreter.
+STRICT_PARSER = """
+import sys
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as parsed
+for family in parsed(sys.stdin.read()):
+    for sample in family.samples:
+        print(sample.name)
+"""
+
+
+def openmetrics_are_clean(box: Box) -> None:
+    python = ["/usr/bin/python3", "-c", STRICT_PARSER]
+    if subprocess.run([*python], input="# EOF\n", capture_output=True, text=True, timeout=20, check=False).returncode != 0:
+        raise Skip("there is no strict parser (package python3-prometheus-client)")
+    gateway, load = _under_load(box)
+    fields = {"Accept": "application/openmetrics-text;version=1.0.0,text/plain;q=0.5", "Accept-Encoding": "gzip"}
+    request = urllib.request.Request(f"http://{gateway.metrics_address}/metrics", headers=fields)
+    with urllib.request.urlopen(request, timeout=15) as response:
+        kind, encoding = response.headers["Content-Type"], response.headers["Content-Encoding"]
+        packed = response.read()
+    expect_equal("form", (kind, encoding), ("application/openmetrics-text; version=1.0.0; charset=utf-8", "gzip"))
+    text = gzip.decompress(packed).decode()
+    expect(len(packed) < len(text) / 6, f"{len(text)} bytes became {len(packed)}")
+    done = subprocess.run([*python], input=text, capture_output=True, text=True, timeout=30, check=False)
+    expect_equal(f"exit status of the parser, which said {done.stderr[-500:]}", done.returncode, 0)
+    # The same series as in Prometheus' own form.
+    known = {line.partition("{")[0].partition(" ")[0] for line in gateway.metrics().text.splitlines() if not line.startswith("#")}
+    expect_equal("names of one form only", known ^ set(done.stdout.split()), set())
+    load.result()
+    gateway.terminate()
+
+
 def metrics_agree(box: Box) -> None:
     gateway, load = _under_load(box, connections=2, window=4)
     during = gateway.metrics()
@@ -277,6 +312,7 @@ CASES = [
     ("DPDK's telemetry socket agrees with /metrics", dpdk_telemetry_agrees),
     ("causewayctl without a gateway says so", nobody_there),
     ("promtool finds nothing wrong with /metrics", metrics_are_clean),
+    ("a strict parser finds nothing wrong with /metrics as OpenMetrics, compressed", openmetrics_are_clean),
     ("metrics agree with the load", metrics_agree),
     ("source: bytes by Write chunk are those the load reports", lambda box: chunk_bytes_agree("source", "write", box)),
     ("sink: bytes by Read chunk are those the load reports", lambda box: chunk_bytes_agree("sink", "read", box)),

@@ -93,7 +93,15 @@ check "the service is installed, and not enabled" "absent" \
 # shellcheck disable=SC2016  # the inner shell expands it
 check "the unit refers to programs that are there" "there" \
   inside sh -c 'for p in $(sed -n "s/^Exec[A-Za-z]*=\([^ ]*\).*/\1/p" /lib/systemd/system/causewayd.service); do test -x $p || exit 1; done; echo there'
-check "the pages of causewayctl and its file are there" "causeway.toml.5" inside sh -c 'dpkg -L causeway | grep -A9 man/ && dpkg -L causeway | grep completions/causewayctl'
+check "the pages of causewayctl and its file are there" "causeway.toml.5" inside sh -c 'dpkg -L causeway | grep -A9 man/ && dpkg -L causeway | grep completions/causewayctl && \
+  dpkg -L causeway | grep completions/_causewayctl && dpkg -L causeway | grep completions.d/causewayctl.fish'
+doc=/usr/share/doc/causeway
+# shellcheck disable=SC2016  # the inner shell expands it
+check "the page that the unit points to is there" "there" \
+  inside sh -c 'test -f "$(sed -n "s/^Documentation=.*file:\/\/\([^ ]*\).*/\1/p" /lib/systemd/system/causewayd.service)" && echo there'
+check "rules, alerts, dashboards, runbook and the files to copy are there" "there" inside sh -c \
+  "cd $doc/deploy && ls monitoring/prometheus/causeway.alerts.yml monitoring/grafana/causeway-overview.json monitoring/RUNBOOK.md \
+   keepalived/keepalived.conf kubernetes/base/daemonset.yaml container/Containerfile >/dev/null && echo there"
 check "the man pages are there" "causewayd.8" inside sh -c 'dpkg -L causeway causeway-load | grep man/'
 
 inside apt-get install -y -q --no-install-recommends systemd systemd-sysv dbus librte-net-memif23 curl >"$work/said" 2>&1 ||

@@ -1,9 +1,12 @@
 """--help, --version and wrong usage of each program."""
 
+import os
 import re
+import shutil
+import subprocess
 from pathlib import Path
 
-from harness import ROOT, Box, expect, expect_equal
+from harness import ROOT, Box, Skip, expect, expect_equal
 
 PROGRAMS = ("apps/causewayd", "apps/causewayctl", "apps/load/causeway-load")
 
@@ -92,6 +95,50 @@ def manual_names_its_options(box: Box) -> None:
         expect(made.returncode == 0 and made.stdout.startswith(f".TH {name} "), made.stdout[:200])
 
 
+# What each shell offers for the words of a command line, the last of which is begun: its own machinery where it can be asked for
+# that without a terminal (fish), else the function that the script defines.
+SHELLS = {
+    "bash": 'source "$script"; COMP_WORDS=(causewayctl "$@"); COMP_CWORD=$#; _causewayctl; printf "%s\\n" "${COMPREPLY[@]}"',
+    "zsh": 'compdef() { :; }; _files() { print /; }; _describe() { print -l "${(@P)2}"; }; source "$script"; '
+    'words=(causewayctl "$@"); CURRENT=$#words; _causewayctl',
+    "fish": "source $script; complete --do-complete (string join -- ' ' causewayctl $argv)",
+}
+
+
+def shells_complete(box: Box) -> None:
+    """Words, files, and names that only the running gateway knows, in each shell; without a gateway, nothing and no message."""
+    gateway = box.gateway()
+    gateway.start_ready()
+    for shell, ask in SHELLS.items():
+        if shutil.which(shell) is None:
+            raise Skip(f"there is no {shell}")
+        script = box.directory / f"completion.{shell}"
+        script.write_text(box.run(box.causewayctl, "completion", shell).stdout)
+
+        def offers(*words: str) -> str:
+            done = subprocess.run(
+                [shell, "-c", ask, "--" if shell == "fish" else shell, *words],
+                env={**os.environ, "PATH": f"{box.causewayctl.parent}:{os.environ['PATH']}", "script": str(script)},
+                cwd=box.directory,
+                capture_output=True,
+                text=True,
+                timeout=20,
+                check=False,
+            )
+            expect_equal(f"what {shell} says to {words}", done.stderr, "")
+            return done.stdout
+
+        expect("connections" in offers("conn"), f"{shell} offers {offers('conn')!r}")
+        expect("established" in offers("connections", "state", "est"), shell)
+        expect("/" in offers("config", "check", "/et"), f"{shell} offers no file: {offers('config', 'check', '/et')!r}")
+        of_listener = ("--socket", gateway.admin, "listeners", "backend")
+        expect("bench" in offers(*of_listener, "be"), f"{shell} offers {offers(*of_listener, 'be')!r}")
+        expect_equal(
+            f"what {shell} offers without a gateway", offers("--socket", "/nowhere", "listeners", "backend", "be").strip(), ""
+        )
+    gateway.terminate()
+
+
 def _bind(check, program):  # type: ignore[no-untyped-def]
     return lambda box: check(program, box)
 
@@ -106,3 +153,4 @@ CASES = [
     )
 ]
 CASES.append(("the manual pages name every option", manual_names_its_options))
+CASES.append(("bash, zsh and fish complete the words of causewayctl", shells_complete))

@@ -24,6 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import backend_cases  # noqa: E402
 import configuration_cases  # noqa: E402
+import container_cases  # noqa: E402
 import cores_cases  # noqa: E402
 import ctl_cases  # noqa: E402
 import deployment_cases  # noqa: E402
@@ -34,6 +35,7 @@ import drill_process_cases  # noqa: E402
 import drill_resource_cases  # noqa: E402
 import guide_cases  # noqa: E402
 import iwarp_cases  # noqa: E402
+import kubernetes_cases  # noqa: E402
 import load_cases  # noqa: E402
 import monitoring_cases  # noqa: E402
 import observation_cases  # noqa: E402
@@ -41,6 +43,7 @@ import page_cases  # noqa: E402
 import pktgen_cases  # noqa: E402
 import program_cases  # noqa: E402
 import quickstart_cases  # noqa: E402
+import report_cases  # noqa: E402
 import service_cases  # noqa: E402
 import start_cases  # noqa: E402
 import trouble_cases  # noqa: E402
@@ -51,6 +54,7 @@ Case = tuple[str, Callable[[Box], None]]
 LANES = 3 if len(CPUS) > 1 else 1
 
 MODULES = (
+    container_cases,  # the first of them takes longest
     program_cases,
     configuration_cases,
     backend_cases,
@@ -59,6 +63,7 @@ MODULES = (
     service_cases,
     observation_cases,
     ctl_cases,
+    report_cases,
     page_cases,
     monitoring_cases,
     trouble_cases,
@@ -72,6 +77,7 @@ MODULES = (
     guide_cases,
     pktgen_cases,
     deployment_cases,
+    kubernetes_cases,
     quickstart_cases,
 )
 

@@ -82,7 +82,8 @@ def tells_how_it_is(box: Box) -> None:
     load.wait_connected()  # it has to know, too, or it says that it was never served
     gateway.signal(signal.SIGTERM)
     stopping = manager.wait("STOPPING=1", lambda message: "STOPPING" in message)
-    expect_equal("STOPPING", stopping[-1], {"STOPPING": "1", "STATUS": "disconnecting 2 clients"})
+    told = {"STOPPING": "1", "EXTEND_TIMEOUT_USEC": "11000000", "STATUS": "draining 2 connections"}
+    expect_equal("STOPPING", stopping[-1], told)
     expect_equal("exit status", gateway.finish(15), 0)
     load.result(20, status=1)
     manager.close()
@@ -153,6 +154,23 @@ def _reload(gateway: Gateway, manager: Manager) -> None:
     reloading = [message for message in messages if "RELOADING" in message]
     expect_equal("RELOADING messages", len(reloading), 1)
     expect(int(reloading[0]["MONOTONIC_USEC"]) > 0, f"{reloading[0]}")
+
+
+def json_lines(box: Box) -> None:
+    """Every line of a gateway that logs JSON is an object, from the start to the end; journald is told priorities when it listens."""
+    gateway = box.gateway(extra='[log]\nformat = "json"\n')
+    gateway.start()
+    gateway.wait_for_line(r'"message":"ready, instance ', 30)
+    box.load(seconds=1).result()
+    gateway.terminate()
+    lines = [json.loads(line) for line in gateway.output().splitlines()]
+    expect(all(set(line) == {"time", "level", "instance", "message"} for line in lines), str(lines[0]))
+    expect(any(" accepted: " in line["message"] for line in lines), str(lines))
+    expect_equal("the last line", lines[-1]["message"], "stopped")
+    told = box.gateway("told", extra='[log]\nformat = "journal"\n')
+    told.start_ready()
+    told.terminate()
+    expect("\n<6>stopped" in told.output(), told.output())
 
 
 def reload_takes_the_log_level(box: Box) -> None:
@@ -291,6 +309,7 @@ CASES = [
     ("a poll core that hangs starves the watchdog and fails the probes", hung_core_starves_the_watchdog),
     ("a watchdog of another process changes nothing", another_process_feeds_no_watchdog),
     ("a notify socket that nobody listens on is a warning", unusable_notify_socket),
+    ("log lines are JSON when the configuration says so", json_lines),
     ("SIGHUP takes a new log level", reload_takes_the_log_level),
     ("SIGHUP names the changes that wait for a restart", reload_names_what_waits),
     ("SIGHUP with a broken file leaves the gateway as it was", reload_of_a_broken_file),

@@ -1,6 +1,7 @@
 """Start and end of causewayd: what keeps it from starting is one clear sentence, and SIGTERM ends it in order."""
 
 import os
+import re
 import signal
 import socket
 import time
@@ -119,7 +120,7 @@ def ends_with_clients_connected(box: Box) -> None:
     expect_equal("lost connections", report["lost"], 4)
     expect_equal("wrong answers", report["wrong"], 0)
     expect("all connections are lost" in load.output(), f"causeway-load said\n{load.tail()}")
-    expect_equal("connections closed by the gateway", gateway.output().count("closed_by_us"), 4)
+    expect_equal("connections drained", gateway.output().count("ended: drained"), 4)
 
 
 def waits_without_the_cpu(box: Box) -> None:
@@ -212,6 +213,38 @@ def metrics_off(box: Box) -> None:
     off.terminate()
 
 
+def memory_from_hugepages(box: Box) -> None:
+    """The memory of packets is in hugepages when the configuration says so, and none are taken otherwise; too few are said."""
+    mib, pages = 512, Path("/proc/sys/vm/nr_hugepages")
+    if os.geteuid() != 0:
+        raise Skip("takes root")
+    before = pages.read_text()
+    huge = dict(dataplane=f"memory_mb = {mib}\nhugepages = true")
+    try:
+        pages.write_text("0")
+        if int(pages.read_text()) == 0:
+            _says_one_sentence(box, box.write_config("none", **huge), "the host has no hugepages", "nr_hugepages")
+        pages.write_text("16")
+        _says_one_sentence(box, box.write_config("few", **huge), "reserve more hugepages", "nr_hugepages", "memory_mb")
+        pages.write_text(str(mib))  # of 2 MiB each: twice as many as it takes
+        if int(pages.read_text()) < mib:
+            raise Skip("this host has no memory for hugepages")
+        free = _free_hugepages()
+        gateway = box.gateway("huge", **huge)
+        gateway.start_ready()
+        expect_equal("MiB of hugepages that it holds", (free - _free_hugepages()) * 2, mib)
+        report = box.load(seconds=1).result()
+        expect_equal("wrong, lost", (report["wrong"], report["lost"]), (0, 0))
+        gateway.terminate()
+        expect_equal("free hugepages when it has ended", _free_hugepages(), free)
+    finally:
+        pages.write_text(before)
+
+
+def _free_hugepages() -> int:
+    return int(re.search(r"HugePages_Free:\s+(\d+)", Path("/proc/meminfo").read_text()).group(1))
+
+
 CASES = [
     ("a device that does not exist is said in one sentence", bad_device),
     ("a link that cannot be made is said in one sentence", unwritable_link),
@@ -229,6 +262,7 @@ CASES = [
     ("gateway and load share one CPU", starts_on_one_cpu),
     ("an idle gateway leaves the CPUs alone, unless it is to spin", waits_without_the_cpu),
     ("the main thread runs on the CPU that is named for it", main_thread_where_it_is_named),
+    ("the memory of packets is in hugepages when the configuration says so", memory_from_hugepages),
     ("metrics switched off are served nowhere, and causewayctl still has them", metrics_off),
 ]
 

@@ -5,6 +5,7 @@ import socket
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from harness import Box, Gateway, LabError, expect, expect_equal
 from lab.daemon import wait_until
@@ -83,6 +84,36 @@ def refused_by_client_section(box: Box) -> None:
         "more bytes in flight than the section may have",
     )
     _expect_shown(box, gateway)
+    report = load.result()
+    expect_equal("wrong answers, failed calls", (report["wrong"], report["failed"]), (0, 0))
+    gateway.terminate()
+
+
+def rates_of_a_section(box: Box) -> None:
+    """Calls and bytes per second, of all of its connections together; a reload changes both. Only too much is wrong: how much this machine
+    reaches is not asked."""
+    gateway = box.gateway(extra=CLIENTS.format(what="calls_per_second = 2000", others="true"))
+    gateway.start_ready()
+    load = box.load(connections=4, size=20_000, seconds=12)
+    load.wait_connected()
+
+    def row() -> dict[str, Any]:
+        return box.ctl_json(gateway, "top", "section", "one")["rows"][0]
+
+    def settled(key: str, most: float) -> None:
+        wait_until(lambda: 0 < row()[key] <= most * 1.1, 10, f"{key} of at most {most:g}")
+        rate = row()[key]
+        expect(most * 0.5 < rate <= most * 1.1, f"{key}: {rate:g}, where {most:g} are allowed")
+
+    settled("calls_per_second", 2000)
+    expect(gateway.metrics().total("causeway_client_calls_postponed_total", client="one") > 0, "nothing waited")
+    config = box.directory / "gateway.toml"
+    config.write_text(config.read_text().replace("calls_per_second = 2000", "bytes_per_second = 10_000_000"))
+    box.ctl(gateway, "reload")
+    wait_until(lambda: row()["calls_per_second"] < 400, 10, "the rate of bytes")
+    both = row()
+    rate = both["call_bytes_per_second"] + both["reply_bytes_per_second"]
+    expect(5e6 < rate < 11e6, f"bytes: {rate:g} a second, where 10,000,000 are allowed")
     report = load.result()
     expect_equal("wrong answers, failed calls", (report["wrong"], report["failed"]), (0, 0))
     gateway.terminate()
@@ -378,6 +409,7 @@ CASES = [
     ("a client that the ACL does not allow is refused and counted", refused_by_address),
     ("a client of a port without listener is told so", refused_without_listener),
     ("a [[client]] section denies, and limits connections, credits and bytes in flight", refused_by_client_section),
+    ("a [[client]] section keeps to its rates, and a reload changes them", rates_of_a_section),
     ("a reload under load adds, moves and removes [[client]] sections, and nobody is dropped", a_reload_moves_client_sections),
     ("a client beyond the listener's limit is refused and counted", refused_by_limit),
     ("a restart of the gateway under load costs no wrong answer", lambda box: restart_under_load("server", "client", box)),

@@ -3,8 +3,8 @@
 
 Kubernetes: every manifest parses, each variant is put together as kustomize would (resources, config map files, patches by strategic
 merge), and what refers to something finds it: selectors, ports of probes, volumes, config maps, paths that the gateway serves, the
-name of the job that alerts ask for. A parser and these rules are all: there is no cluster and no schema. With kubectl, kustomize
-itself puts the variants together too, and has to come to the same.
+name of the job that alerts ask for. With kubectl, kustomize itself puts the variants together too, and has to come to the same. That
+the objects are what the API takes, tests/ops/kubernetes_cases.py checks.
 systemd: the unit and each of its drop-ins parse, and the unit's exposure stays below a bound (with systemd-analyze).
 """
 import json

@@ -163,6 +163,31 @@ def check_links(root: Path, page: str, text: str) -> list[str]:
     return problems
 
 
+def packaged(root: Path) -> dict[str, str]:
+    """The files that causeway-doc has, from the root of the tree, and where below its folder they are."""
+    there, folder = {}, "usr/share/doc/causeway/"
+    for line in (root / "deploy/debian/causeway-doc.install").read_text(encoding="utf-8").splitlines():
+        source, target = (line + "/").split()
+        for path in sorted(root.glob(source)):
+            for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
+                there[file.relative_to(root).as_posix()] = f"{target}{file.relative_to(path.parent).as_posix()}".removeprefix(
+                    folder
+                )
+    return there
+
+
+def check_packaged_links(root: Path) -> list[str]:
+    """Installed pages lie as they do in the tree, so that their links lead somewhere when what they link to is installed too."""
+    files = packaged(root)
+    problems = [f"deploy/debian/causeway-doc.install: {name} becomes {there}" for name, there in files.items() if name != there]
+    for page in (name for name in files if name.endswith(".md")):
+        for target in re.findall(r"\]\(([^)#\s]+)[^)\s]*\)", (root / page).read_text(encoding="utf-8")):
+            path = ((root / page).parent / target).resolve()
+            if not target.startswith("http") and path.relative_to(root.resolve()).as_posix() not in files:
+                problems.append(f"deploy/debian/causeway-doc.install: {page} links to {target}, which is not in the package")
+    return problems
+
+
 def check_paths(root: Path, page: str, text: str) -> list[str]:
     return [f"{page}: no {name}" for name in sorted(set(TREE_PATH.findall(text))) if not (root / name).exists()]
 
@@ -207,6 +232,7 @@ def main() -> int:
     for page in PAGES:
         text = (root / page).read_text(encoding="utf-8")
         problems += check_paths(root, page, text) + check_metrics(page, text, metrics) + check_keys(page, text, settings)
+    problems += check_packaged_links(root)
     problems += check_glossary((root / "docs/glossary.md").read_text(encoding="utf-8"))
     problems += [problem for number in NUMBERS for problem in check_number(root, number)]
     print(

@@ -20,6 +20,7 @@ import csv
 import os
 import re
 import shutil
+import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
 from dataclasses import dataclass
@@ -28,11 +29,17 @@ from pathlib import Path
 SKIPS = Path(__file__).resolve().parents[1] / "skips.tsv"
 COLUMNS = ["reason", "where", "why"]
 SANITIZED = ("asan", "tsan")
+UNSHARE = ["unshare", "--mount", "--net", "--pid", "--fork", "true"]
+HUGEPAGES = Path("/sys/kernel/mm/hugepages/hugepages-2048kB")
 # Where a reason is allowed, besides "always".
 PLACES = {
     "not-root": lambda suite: os.geteuid() != 0,
     "one-cpu": lambda suite: len(os.sched_getaffinity(0)) == 1,
     "no-npm": lambda suite: shutil.which("npm") is None,
+    "no-kubectl": lambda suite: shutil.which("kubectl") is None,
+    "no-podman": lambda suite: shutil.which("podman") is None,
+    "no-namespaces": lambda suite: subprocess.run(UNSHARE, capture_output=True, check=False).returncode != 0,
+    "no-hugepages": lambda suite: not HUGEPAGES.exists(),
     "sanitizers": lambda suite: suite in SANITIZED,
 }
 LINE = re.compile(r"^(ok|FAIL|skip|again) (.*)$")

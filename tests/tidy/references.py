@@ -54,8 +54,7 @@ def main() -> int:
     files = [path for path in sorted(root.rglob("*")) if path.suffix in ENDINGS or path.name in (".clang-tidy", ".editorconfig")]
     files = [path for path in files if path.is_file() and not LEFT_OUT.match(path.relative_to(root).as_posix())]
     pages = {"/" + path.relative_to(root).as_posix() for path in files if path.suffix == ".md"}
-    # As installed: deploy/README.md by the Debian package, the runbook for Prometheus.
-    pages |= {"/deploy.md", "/causeway/RUNBOOK.md"}
+    pages |= {"/causeway/RUNBOOK.md"}  # as installed for Prometheus
     decisions, rows = names_of_architecture(root), rows_of_hostile(root)
     problems = []
     for path in files:

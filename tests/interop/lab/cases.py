@@ -17,6 +17,7 @@ from lab import (
     isolation,
     kerberos,
     mount_churn,
+    mountstats,
     network,
     stall,
     workload,
@@ -50,14 +51,29 @@ def no_errors(metrics: Metrics) -> None:
             raise LabError(f"{name} is {metrics.by_label(name, 'code')}")
 
 
+def _procedures_agree(client: mountstats.MountStats, before: Metrics, after: Metrics, version: str) -> None:
+    """The client counts its calls by what they are about, and the gateway finds that in the COMPOUNDs. Only those that neither a
+    mount nor a lease makes by itself, and that have all been answered."""
+    for operation in ("READ", "WRITE", "SETATTR", "REMOVE", "CREATE", "COMMIT"):
+        if operation == "CREATE" and version != "3":
+            continue  # of NFSv4 it makes directories and links, and the client counts those apart
+        labels = {"program": f"nfs{version[0]}", "procedure": operation.lower()}
+        name = "causeway_rpc_duration_seconds_count"
+        seen = after.total(name, **labels) - before.total(name, **labels)
+        if seen != client.operations.get(operation, 0):
+            raise LabError(f"{operation}: the client counts {client.operations.get(operation, 0)}, the gateway {seen:g}")
+
+
 def nfs(version: str, sizes: tuple[int, ...], v6: bool = False) -> Callable[[Rig], None]:
     def body(rig: Rig) -> None:
+        before = rig.scrape()
         with rig.mounted(version, v6):
             workload.everything(rig, f"nfs{version}{'v6' if v6 else ''}", sizes)
             metrics = rig.scrape()
-            if metrics:
+            if before and metrics:
                 no_errors(metrics)
                 metrics.lint()
+                _procedures_agree(rig.stats(), before, metrics, version)
 
     return body
 
@@ -607,8 +623,9 @@ def newer_kernel_cases() -> list[Case]:
 # Bytes of a WRITE beside 4 loops of small calls, and beside 16. The guest computes checksums and encrypts in software, emulated, on
 # one core. When small calls use up the 32 numbers of Ganesha's window while it does so for a WRITE, it does not send that but
 # encodes it anew, under a new number. With krb5i and 16 loops a WRITE of 1 MiB takes 150 to 250 numbers each time, and is never sent.
+# With 4 loops it is sent more than 32 numbers late on some machines, and Ganesha drops it: 2 to 9 time-outs, whatever the gateway.
 # With these sizes WRITEs come up to 31 numbers late, and all in the end.
-WSIZES = {"krb5": (1 << 20, 1 << 20), "krb5i": (1 << 20, 1 << 16), "krb5p": (1 << 16, 1 << 15)}
+WSIZES = {"krb5": (1 << 20, 1 << 20), "krb5i": (1 << 18, 1 << 16), "krb5p": (1 << 16, 1 << 15)}
 
 
 def with_kerberos(version: str, flavor: str, writers: int, kib: int, loops: int) -> Callable[[Rig], None]:

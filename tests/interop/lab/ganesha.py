@@ -64,7 +64,9 @@ class Ganesha:
         self.export = RUN / "export"
         state = RUN / "ganesha"
         for directory in (self.export, state):
-            directory.mkdir(exist_ok=True)
+            # A rig of before may have left something: a case that failed does not clean up behind itself.
+            shutil.rmtree(directory, ignore_errors=True)
+            directory.mkdir()
         config = RUN / "ganesha.conf"
         text = CONFIG.format(
             nfs_port=self.port,
@@ -106,7 +108,7 @@ class Ganesha:
             self._realm.start()
         if not self._rpcbind.alive():
             self._rpcbind.start()
-            self._rpcbind.wait_for(lambda: os.path.exists("/run/rpcbind.sock"), 10, "socket")
+            self._rpcbind.wait_for(lambda: _listens("/run/rpcbind.sock"), 10, "socket")
         self._server.start()
         # The port opens before exports are ready, so ask for an answer: a NULL call of NFSv4.
         self._server.wait_for(lambda: null_call("127.0.0.1", self.port), 40, f"answer on port {self.port}")
@@ -142,6 +144,13 @@ class Ganesha:
 
     def remove_tree(self, directory: str) -> None:
         subprocess.run(["rm", "-rf", str(self.export / directory)], check=True)
+
+
+def _listens(path: str) -> bool:
+    """Whether somebody takes connections at the name. The name alone says nothing: an rpcbind that has ended leaves it behind, and
+    Ganesha ends with status 2 where none answers."""
+    with socket.socket(socket.AF_UNIX) as probe:
+        return probe.connect_ex(path) == 0
 
 
 def null_call(address: str, port: int, timeout: float = 2) -> bool:

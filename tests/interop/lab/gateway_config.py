@@ -2,7 +2,7 @@
 
 TEXT = """\
 [gateway]
-instance = "{instance}"
+instance = "{instance}"{gateway}
 [dataplane]
 {main_lcore}
 poll_lcores = [{poll_lcores}]
@@ -36,13 +36,15 @@ def gateway_config(
     mtu: int = 4500,
     backend_name: str = "bench",
     backend: str = BENCH_PROGRAM,
+    gateway: str = "",
     dataplane: str = "",
     listener: str = "",
     metrics_extra: str = "",
     extra: str = "",
 ) -> str:
-    """`port`, `backend`, `dataplane`, `listener` and `metrics_extra` are lines of their sections; `extra` has sections of its own.
+    """`gateway`, `port`, `backend`, `dataplane`, `listener` and `metrics_extra` are lines of their sections; `extra` has sections of its own.
     Without a device there is no port and no DPDK, which alone takes `main_lcore`."""
     ports = f'[[port]]\ndevice = "{device}"\nmtu = {mtu}\n{port}' if device else ""
     main_lcore = "" if main_lcore is None else f"main_lcore = {main_lcore}"
+    gateway = gateway and "\n" + gateway
     return TEXT.format(**{**locals(), "ports": ports})

@@ -164,7 +164,7 @@ TEST(AdminCommands, TheTextOfAQueuePairNamesFieldsThatThereAre) {
 }
 
 TEST(AdminCommands, HelpNamesEveryCommand) {
-  EXPECT_EQ(ask("help")["commands"].size(), 21u);
+  EXPECT_EQ(ask("help")["commands"].size(), 22u);
 }
 
 TEST(AdminCommands, GarbageGetsAnErrorAndNothingElse) {

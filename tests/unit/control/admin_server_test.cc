@@ -278,51 +278,52 @@ TEST_F(AdminServerTest, MakesTheDirectoryAndRemovesTheSocketAtItsEnd) {
 
 TEST_F(AdminServerTest, CtlShowsStatusAsTables) {
   start();
-  const Run run = ctl("--socket " + path_ + " status");
+  const Run run = ctl("--wide --socket " + path_ + " status");
   EXPECT_EQ(run.status, 0);
-  EXPECT_EQ(
-      run.output,
-      "Causeway 9.8.7, instance test: ready, up 1d 02:03:04, 2 connections\n"
-      "\n"
-      "Ports\n"
-      "  DEVICE    LINK  Mbit/s   MTU  PATH MTU  QUEUES  STEERING  MAC                ADDRESSES\n"
-      "  net_tap0  up     10000  1500      1024       1  none      02:00:00:00:00:01  192.0.2.1/24 2001:db8::1/64\n"
-      "\n"
-      "Listeners\n"
-      "  NAME   PORT  BACKEND  CREDITS  INLINE  CONNECTIONS  MAX\n"
-      "  nfs   20049  nfs           64    4096            2   64\n"
-      "\n"
-      "Backends\n"
-      "  NAME  TYPE  ADDRESS         STATE  CALLS  RECONNECTS  TIMEOUTS\n"
-      "  nfs   tcp   127.0.0.1:2049  up         3           1         0\n"
-      "  old   tcp   127.0.0.2:2049  down       0           0         0\n"
-      "  new   tcp   127.0.0.3:2049  -          0           0         0\n"
-      "\n"
-      "Servers\n"
-      "  BACKEND  ADDRESS         ROLE     STATE      NEXT  CONNECTIONS  CALLS  CHECKS  FAILED    TOOK     AGO  ERROR\n"
-      "  nfs      127.0.0.1:2049  primary  up         yes             2      3      40       1  300 us   1.5 s  -\n"
-      "  nfs      127.0.0.4:2049  backup   down       -               0      0      40      40   70 us  800 ms  Connection "
-      "refused\n"
-      "  new      127.0.0.3:2049  primary  unchecked  yes             0      0       0       0       -       -  -\n"
-      "\n"
-      "Routes\n"
-      "  LISTENER  PROGRAM  NAME    BACKEND             CALLS\n"
-      "  nfs        100005  mountd  old                    12\n"
-      "  nfs        200001  -       new                     0\n"
-      "  nfs         other  -       none: PROG_UNAVAIL      3\n"
-      "\n"
-      "Clients\n"
-      "  NAME     ALLOW  CONNECTIONS  MAX  CREDITS  GRANTED  IN USE  IN FLIGHT       MAX  WAITED  DENIED  FULL  "
-      "PREFIXES\n"
-      "  cluster  yes              2    4       32       64      17    1.0 MiB  64.0 MiB       5       0     7  "
-      "192.0.2.0/25 2001:db8::/64\n"
-      "  others   no               0    -        -        0       0        0 B         -       0       9     0  0.0.0.0/0\n");
+  EXPECT_EQ(run.output,
+            "Causeway 9.8.7, instance test: ready, up 1d 02:03:04, 2 connections\n"
+            "\n"
+            "Ports\n"
+            "  DEVICE    LINK  Mbit/s   MTU  PATH MTU  QUEUES  STEERING  MAC                ADDRESSES\n"
+            "  net_tap0  up     10000  1500      1024       1  none      02:00:00:00:00:01  192.0.2.1/24 2001:db8::1/64\n"
+            "\n"
+            "Listeners\n"
+            "  NAME   PORT  BACKEND  CREDITS  INLINE  CONNECTIONS  MAX\n"
+            "  nfs   20049  nfs           64    4096            2   64\n"
+            "\n"
+            "Backends\n"
+            "  NAME  TYPE  ADDRESS         STATE  CALLS  RECONNECTS  TIMEOUTS\n"
+            "  nfs   tcp   127.0.0.1:2049  up         3           1         0\n"
+            "  old   tcp   127.0.0.2:2049  down       0           0         0\n"
+            "  new   tcp   127.0.0.3:2049  -          0           0         0\n"
+            "\n"
+            "Servers\n"
+            "  BACKEND  ADDRESS         ROLE     STATE      NEXT  CONNECTIONS  CALLS  CHECKS  FAILED    TOOK     AGO  ERROR\n"
+            "  nfs      127.0.0.1:2049  primary  up         yes             2      3      40       1  300 us   1.5 s  -\n"
+            "  nfs      127.0.0.4:2049  backup   down       -               0      0      40      40   70 us  800 ms  Connection "
+            "refused\n"
+            "  new      127.0.0.3:2049  primary  unchecked  yes             0      0       0       0       -       -  -\n"
+            "\n"
+            "Routes\n"
+            "  LISTENER  PROGRAM  NAME    BACKEND             CALLS\n"
+            "  nfs        100005  mountd  old                    12\n"
+            "  nfs        200001  -       new                     0\n"
+            "  nfs         other  -       none: PROG_UNAVAIL      3\n"
+            "\n"
+            "Clients\n"
+            "  NAME     ALLOW  CONNECTIONS  MAX  CREDITS  GRANTED  IN USE  IN FLIGHT       MAX  WAITED  DENIED  FULL  "
+            "CALLS  REPLIES  ERRORS       IN      OUT  PREFIXES\n"
+            "  cluster  yes              2    4       32       64      17    1.0 MiB  64.0 MiB       5       0     7   "
+            "1000      999       2  4.0 KiB  3.0 MiB  "
+            "192.0.2.0/25 2001:db8::/64\n"
+            "  others   no               0    -        -        0       0        0 B         -       0       9     0      "
+            "0        0       0      0 B      0 B  0.0.0.0/0\n");
 }
 
 TEST_F(AdminServerTest, CtlShowsConnections) {
   view_.error = {.cause = "retry exceeded \x1b[2J"};
   start();
-  const Run run = ctl("connections --socket " + path_);
+  const Run run = ctl("connections --wide --socket " + path_);
   EXPECT_EQ(run.status, 0);
   EXPECT_NE(run.output.find("192.0.2.9:41000"), std::string::npos) << run.output;
   EXPECT_NE(run.output.find("[2001:db8::9]:41000"), std::string::npos);

@@ -145,6 +145,13 @@ const std::vector<Case> kCheckCases = {
      "[dataplane]\npoll_lcores = [1, 2]\nworker_lcores = [2, 3]\nidle = \"spin\"\n",
      {"c.toml:16:17: warning: dataplane.worker_lcores: CPU 2 is also that of a poll core: workers there run while it has nothing "
       "to do; take another CPU where there are more than two; else this is as it should be"}},
+    {"IwarpLcoreTwice",
+     "[iwarp]\npoll_lcores = [0, 2, 2]\n",
+     {"c.toml:15:15: iwarp.poll_lcores: CPU 2 stands twice; name each CPU once",
+      "c.toml:15:15: iwarp.poll_lcores: CPU 0 is also in dataplane.poll_lcores; name it in one of the two; where iWARP may share "
+      "the poll cores, leave iwarp.poll_lcores out",
+      "c.toml:15:15: warning: iwarp.poll_lcores: serve nobody: no listener has transport = \"iwarp\"; remove it, or add such a "
+      "listener"}},
     {"NoLcore",
      "[dataplane]\npoll_lcores = []\n",
      {"c.toml:15:15: dataplane.poll_lcores: is empty; name at least one CPU, for example poll_lcores = [1]"}},

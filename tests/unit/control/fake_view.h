@@ -43,7 +43,20 @@ class FakeView final : public GatewayView {
          "Connection refused"},
         {"new", "127.0.0.3:2049", "primary", std::nullopt, false, true, 0, 0, 0, 0, std::nullopt, Duration(), ""}};
     policy.routes = {{"nfs", 100005, "old", 12}, {"nfs", 200001, "new", 0}, {"nfs", std::nullopt, "", 3}};
-    policy.clients = {{"cluster", {"192.0.2.0/25", "2001:db8::/64"}, true, 2, 4, 32, 64, 17, 1 << 20, 64 << 20, 5, 0, 7},
+    policy.clients = {{"cluster",
+                       {"192.0.2.0/25", "2001:db8::/64"},
+                       true,
+                       2,
+                       4,
+                       32,
+                       64,
+                       17,
+                       1 << 20,
+                       64 << 20,
+                       5,
+                       0,
+                       7,
+                       {1000, 999, 2, 4096, 3 << 20}},
                       {"others", {"0.0.0.0/0"}, false, 0, std::nullopt, std::nullopt, 0, 0, 0, std::nullopt, 0, 9, 0}};
     return policy;
   }
@@ -92,7 +105,7 @@ class FakeView final : public GatewayView {
     }
     return list;
   }
-  [[nodiscard]] std::vector<TransportEventStatus> transport_events() override {
+  [[nodiscard]] std::vector<TransportEventStatus> transport_events(uint32_t) override {
     ++calls;
     return {{Duration::seconds(90), Duration::seconds(90), 1, 0xabc, "", "connected", "", 77, 1},
             {Duration::seconds(3), Duration::seconds(4), 1, 0xabd, "", "ack_timeout", "", 5, 3},
@@ -109,6 +122,11 @@ class FakeView final : public GatewayView {
       qp.info = qp_info(0xabc + static_cast<uint32_t>(i), i == 1);
     }
     return list;
+  }
+  [[nodiscard]] std::vector<ActivityStatus> activity() override {
+    ++calls;
+    return {{"192.0.2.9", "cluster", 2, {100, 99, 3, 4096, 1 << 20}, {{"nfs4", "read", 60, Duration::ms(30)}}},
+            {"2001:db8::9", "", 0, {1, 1, 0, 100, 24}, {{"nfs3", "null", 1, Duration::us(9)}}}};
   }
   [[nodiscard]] std::vector<CoreStatus> cores() override {
     ++calls;
@@ -178,7 +196,7 @@ class FakeControl final : public GatewayControl {
     return captured;
   }
   [[nodiscard]] capture::CaptureStatus capture() override { return captured; }
-  [[nodiscard]] std::vector<SettingText> settings() override { return {{"log.level", "\"info\""}, {"admin.socket", ""}}; }
+  [[nodiscard]] std::vector<SettingText> settings() override { return fixed_settings; }
 
   std::string said;
   DrainStatus status{.state = "serving"};
@@ -186,6 +204,7 @@ class FakeControl final : public GatewayControl {
   capture::CaptureOrder order;
   capture::CaptureStatus captured;
   bool captured_output = false;  // an open file came along
+  std::vector<SettingText> fixed_settings = {{"log.level", "\"info\""}, {"admin.socket", ""}};
 };
 
 }  // namespace cw::control

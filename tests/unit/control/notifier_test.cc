@@ -75,8 +75,8 @@ TEST_F(NotifierTest, EachStateIsOneDatagram) {
   EXPECT_EQ(received(), "WATCHDOG=1");
   EXPECT_TRUE(notifier.reloading(Instant::from_ns(5'000'999), "reading"));
   EXPECT_EQ(received(), "RELOADING=1\nMONOTONIC_USEC=5000\nSTATUS=reading");
-  EXPECT_TRUE(notifier.stopping("bye"));
-  EXPECT_EQ(received(), "STOPPING=1\nSTATUS=bye");
+  EXPECT_TRUE(notifier.stopping("bye", Duration::seconds(7)));
+  EXPECT_EQ(received(), "STOPPING=1\nEXTEND_TIMEOUT_USEC=7000000\nSTATUS=bye");
   EXPECT_EQ(received(), "nothing");
 }
 

@@ -55,15 +55,12 @@ TEST(CommandTable, AnObjectHasAtMostOneDefault) {
 }
 
 TEST(CommandTable, FiltersNameFieldsOfTheirRows) {
-  const std::map<std::string, std::set<std::string>> fields = {{"connections", names_of<ConnectionStatus>()},
-                                                               {"queue_pairs", names_of_queue_pairs()},
-                                                               {"listeners", names_of<ListenerStatus>()},
-                                                               {"backends", names_of<BackendStatus>()},
-                                                               {"servers", names_of<ServerStatus>()},
-                                                               {"routes", names_of<RouteStatus>()},
-                                                               {"clients", names_of<ClientStatus>()},
-                                                               {"ports", names_of<PortStatus>()},
-                                                               {"cores", names_of<CoreStatus>()}};
+  const std::map<std::string, std::set<std::string>> fields = {
+      {"connections", names_of<ConnectionStatus>()}, {"queue_pairs", names_of_queue_pairs()},
+      {"listeners", names_of<ListenerStatus>()},     {"backends", names_of<BackendStatus>()},
+      {"servers", names_of<ServerStatus>()},         {"routes", names_of<RouteStatus>()},
+      {"clients", names_of<ClientStatus>()},         {"ports", names_of<PortStatus>()},
+      {"activity", names_of<ActivityStatus>()},      {"cores", names_of<CoreStatus>()}};
   for (const Command& command : command_table()) {
     for (const Parameter& parameter : command.parameters) {
       EXPECT_FALSE(std::string(parameter.help).empty()) << parameter.name;

@@ -2,33 +2,18 @@
 
 #include <gtest/gtest.h>
 
-#include <array>
-#include <cstdio>
+#include <sstream>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "control/admin/answer_fields.h"
 #include "control/config/config_help.h"
+#include "control/ctl/command_line.h"
 #include "control/ctl/usage_text.h"
 
 namespace cw::control {
 namespace {
-
-// The last line is the words that the script offers for a command line, the last word of which is begun.
-std::string completions(const std::string& words) {
-  const std::string script = bash_completion(command_table()) + "\nCOMP_WORDS=(" + words +
-                             ")\nCOMP_CWORD=$((${#COMP_WORDS[@]}-1))\n_causewayctl\necho \"${COMPREPLY[@]}\"\n";
-  char name[] = "/tmp/cw_completion_XXXXXX";
-  const int fd = mkstemp(name);
-  FILE* file = fdopen(fd, "w");
-  fputs(script.c_str(), file);
-  fclose(file);
-  FILE* pipe = popen(("bash " + std::string(name) + " 2>&1").c_str(), "r");
-  std::array<char, 4096> buffer{};
-  const size_t got = fread(buffer.data(), 1, buffer.size() - 1, pipe);
-  pclose(pipe);
-  remove(name);
-  return std::string(buffer.data(), got);
-}
 
 TEST(Manual, NamesEveryCommandParameterAndField) {
   const std::string page = ctl_manual(command_table());
@@ -63,17 +48,18 @@ TEST(Manual, TextIsShownAsItIs) {
   EXPECT_EQ(roff_text(".TH\n'x -- \\"), "\\&.TH\n\\&'x \\-\\- \\e");
 }
 
-TEST(Completion, OffersWhatMayStandThere) {
-  EXPECT_NE(completions("causewayctl co").find("connections"), std::string::npos) << completions("causewayctl co");
-  EXPECT_EQ(completions("causewayctl doc"), "doctor\n");
-  EXPECT_EQ(completions("causewayctl drain st"), "start stop\n");
-  EXPECT_EQ(completions("causewayctl drain start --t"), "--timeout\n");
-  EXPECT_EQ(completions("causewayctl connections cl"), "client\n");
-  EXPECT_EQ(completions("causewayctl connections show state est"), "established\n");
-  EXPECT_EQ(completions("causewayctl --socket /tmp/x qp show lq"), "lqpn\n");
-  EXPECT_EQ(completions("causewayctl log level wa"), "warning\n");
-  EXPECT_EQ(completions("causewayctl reload --dr"), "--dry-run\n");
-  EXPECT_EQ(completions("causewayctl --js"), "--json\n");
+TEST(Manual, EveryExampleIsACommand) {
+  const std::string page = ctl_manual(command_table());
+  for (const Example& example : examples()) {
+    std::istringstream text(example.words);
+    std::vector<std::string> parts;
+    for (std::string part; text >> part;) {
+      parts.push_back(part);
+    }
+    const std::vector<std::string_view> words(parts.begin(), parts.end());
+    EXPECT_EQ(parse_command_line(words, command_table()).problem, "") << example.words;
+    EXPECT_NE(page.find(roff_text(example.words)), std::string::npos) << example.words;
+  }
 }
 
 }  // namespace

@@ -55,16 +55,16 @@ bool shows_nothing(const std::string& text) {
 }
 
 TEST(RenderFields, EveryColumnOfATableIsAFieldOfItsRows) {
-  for (const std::string& text :
-       {render_ports(answer_of("ports", full_row<PortStatus>())),
-        render_listeners(answer_of("listeners", full_row<ListenerStatus>())),
-        render_backends(answer_of("backends", full_row<BackendStatus>())),
-        render_servers(answer_of("servers", full_row<ServerStatus>())),
-        render_routes(answer_of("routes", full_row<RouteStatus>())),
-        render_clients(answer_of("clients", full_row<ClientStatus>())), render_cores(answer_of("cores", full_row<CoreStatus>())),
-        render_connections(answer_of("connections", full_row<ConnectionStatus>())),
-        render_transport_events(answer_of("events", full_row<TransportEventStatus>())),
-        render_schema(answer_of("schema", full_row<StatInfo>()))}) {
+  for (const std::string& text : {render_ports(answer_of("ports", full_row<PortStatus>()), Detail::kWide),
+                                  render_listeners(answer_of("listeners", full_row<ListenerStatus>())),
+                                  render_backends(answer_of("backends", full_row<BackendStatus>())),
+                                  render_servers(answer_of("servers", full_row<ServerStatus>())),
+                                  render_routes(answer_of("routes", full_row<RouteStatus>())),
+                                  render_clients(answer_of("clients", full_row<ClientStatus>()), Detail::kWide),
+                                  render_cores(answer_of("cores", full_row<CoreStatus>())),
+                                  render_connections(answer_of("connections", full_row<ConnectionStatus>()), Detail::kWide),
+                                  render_transport_events(answer_of("events", full_row<TransportEventStatus>())),
+                                  render_schema(answer_of("schema", full_row<StatInfo>()))}) {
     EXPECT_FALSE(shows_nothing(text)) << text;
   }
 }

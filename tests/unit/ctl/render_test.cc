@@ -37,6 +37,25 @@ TEST(Render, AConnectionOfIwarpShowsFpdusAndTcp) {
   }
 }
 
+TEST(Render, WithoutWideAConnectionFits120Columns) {
+  const Json answer = Json::parse(R"({"connections": [{"id": 4711, "listener": "storage", "wire": "iWARP", "state": "established",
+    "peer_address": "10.1.234.12", "peer_port": 54321, "local_qpn": 2748, "remote_qpn": 17, "path_mtu": 4096,
+    "credits_granted": 128, "calls_in_flight": 128, "rpcs": 123456789, "bytes_in": 123456789012, "bytes_out": 123456789012,
+    "retransmits": 12345, "cnps_received": 123, "age_seconds": 123456, "last_error": "-"}]})");
+  const std::string narrow = render_connections(answer);
+  EXPECT_LE(narrow.find('\n'), 120u) << narrow;
+  EXPECT_EQ(narrow.find("QPN"), std::string::npos);
+  EXPECT_NE(narrow.find("4711"), std::string::npos);
+  EXPECT_NE(render_connections(answer, Detail::kWide).find("0x000abc"), std::string::npos);
+}
+
+TEST(Render, WithoutWideADeviceIsItsNameAlone) {
+  const Json answer = Json::parse(R"({"ports": [{"device": "net_memif0,role=server,socket=/run/link.sock", "link_up": true}]})");
+  EXPECT_EQ(render_ports(answer).find("role="), std::string::npos);
+  EXPECT_NE(render_ports(answer).find("net_memif0  up"), std::string::npos);
+  EXPECT_NE(render_ports(answer, Detail::kWide).find("socket=/run/link.sock"), std::string::npos);
+}
+
 TEST(Render, EmptyAnswersSaySo) {
   const Json nothing = Json::object();
   EXPECT_EQ(render_connections(nothing), "no connections\n");
@@ -85,7 +104,7 @@ TEST(Render, ClientsShowUseAgainstLimits) {
      "credits_max": null, "credits_granted": 0, "credits_in_use": 0,
      "bytes_in_flight": 0, "bytes_in_flight_max": null, "calls_postponed": 0, "refused_denied": 9,
      "refused_limit": 0}]})");
-  const std::string text = render_clients(answer);
+  const std::string text = render_clients(answer, Detail::kWide);
   for (const char* part : {"32       64      17    1.0 MiB  64.0 MiB", "192.0.2.0/25 2001:db8::/64"}) {
     EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
   }

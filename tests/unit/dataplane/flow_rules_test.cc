@@ -98,6 +98,26 @@ TEST_F(FlowRulesTest, CoresWithoutAQueueGetTheirPacketsFromOthers) {
                    "6000000000000007 -> QUEUE 3"}));
 }
 
+// Their number counts for the bits of a QPN all the same.
+TEST_F(FlowRulesTest, CoresOfAnotherWireTakeNoQueue) {
+  settings.cores = 3;
+  settings.cores_without_queue = 1;
+  settings.taken = {kV4};
+  ASSERT_EQ(open(), "");
+  EXPECT_EQ(port->queues(), 2);
+  EXPECT_EQ(TestNic::calls_of("create"),
+            (Lines{"0: ETH / IPV4 / UDP 4791 mask 65535 / RAW relative 0 0000000000000000 mask 6000000000000003 -> QUEUE 0",
+                   "0: ETH / IPV4 / UDP 4791 mask 65535 / RAW relative 0 0000000000000001 mask 6000000000000003 -> QUEUE 1"}));
+}
+
+TEST_F(FlowRulesTest, OneCoreForThePortHasNothingToSteer) {
+  settings.cores = 2;
+  settings.cores_without_queue = 1;
+  ASSERT_EQ(open(), "");
+  EXPECT_EQ(port->queues(), 1);
+  EXPECT_EQ(port->steering(), PortSteering::kNone);
+}
+
 // A BTH as the rules' RAW items see it.
 int queue_of(const std::array<uint8_t, wire::Bth::kSize>& bth, uint32_t core_mask) {
   if ((bth[0] & 0x60) != 0) {

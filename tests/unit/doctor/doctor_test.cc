@@ -72,6 +72,49 @@ TEST(Doctor, ConfigurationProblemsAreItsFindings) {
   expect_finding(facts, "configuration", Severity::kFault, "c.toml:3:1", "causewayctl config check");
 }
 
+TEST(Doctor, Memory) {
+  Facts facts = on_interface();
+  facts.memory_total_bytes = 2048 * kMiB;
+  facts.memory_available_bytes = 1500 * kMiB;
+  expect_finding(facts, "memory", Severity::kFine, "1500 MiB for the 512 MiB", "");
+  facts.memory_available_bytes = 100 * kMiB;
+  expect_finding(facts, "memory", Severity::kWarning, "512 MiB, and 100 MiB are available", "ps -eo");
+  facts.admin = AdminSocket::kAnswers;
+  expect_finding(facts, "memory", Severity::kFine, "100 MiB", "");  // the gateway that runs has its memory
+  facts.memory_total_bytes = 256 * kMiB;
+  expect_finding(facts, "memory", Severity::kFault, "there are 256 MiB in all", "dataplane.memory_mb");
+  facts = healthy();  // in hugepages
+  facts.memory_total_bytes = 2048 * kMiB;
+  facts.memory_available_bytes = 100 * kMiB;
+  expect_finding(facts, "memory", Severity::kFine, "100 MiB", "");
+}
+
+TEST(Doctor, NamesOfUsersAndGroups) {
+  Facts facts = healthy();
+  facts.admin_problem = "admin.admins: there is no user 'alice' on this host";
+  expect_finding(facts, "names", Severity::kFault, "no user 'alice'", "getent passwd");
+}
+
+TEST(Doctor, DriversOfDevices) {
+  Facts facts = on_interface();
+  facts.ports[0].device = "eth0";
+  facts.ports[0].names_driver = false;
+  expect_finding(facts, "devices", Severity::kFault, "'eth0' is no device of DPDK's", "net_af_packet0,iface=eth0");
+  facts.ports[0].names_driver = true;
+  facts.ports[0].device = "net_af_xdp0,iface=eth0";
+  facts.ports[0].missing_driver = "net_af_xdp";
+  expect_finding(facts, "devices", Severity::kFault, "no driver net_af_xdp here", "apt install librte-net-af-xdp23");
+  EXPECT_EQ(driver_of("net_memif0,role=server"), "net_memif");
+  EXPECT_EQ(driver_of("net_af_packet12,iface=eth0"), "net_af_packet");
+  EXPECT_EQ(driver_of("eth0"), std::nullopt);
+  EXPECT_EQ(driver_of("net_"), std::nullopt);
+  EXPECT_EQ(driver_of("net_0"), std::nullopt);
+  EXPECT_EQ(driver_of(""), std::nullopt);
+  EXPECT_EQ(meminfo_bytes("MemTotal:  16 kB\nMemAvailable:    8 kB\n", "MemAvailable:"), 8192u);
+  EXPECT_EQ(meminfo_bytes("MemTotal:  16 kB\n", "MemAvailable:"), 0u);
+  EXPECT_EQ(meminfo_bytes("MemAvailable:", "MemAvailable:"), 0u);
+}
+
 TEST(Doctor, Hugepages) {
   Facts facts = healthy();
   facts.hugepages_free_bytes = 100 * kMiB;

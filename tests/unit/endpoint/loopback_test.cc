@@ -1,6 +1,7 @@
 // Client and server endpoint back to back: every shape of call and reply, then random ones in random order.
 #include <map>
 
+#include "rpcrdma/ulb/procedures.h"
 #include "tests/unit/endpoint/bench_call.h"
 #include "tests/unit/endpoint/loopback.h"
 
@@ -31,7 +32,7 @@ TEST_F(LoopbackTest, NullCallsAndTheirRepliesAreInline) {
   EXPECT_EQ(loop.shared->stats.messages_in[static_cast<size_t>(MessageKind::kMsg)], 1u);
   EXPECT_EQ(loop.shared->stats.messages_out[static_cast<size_t>(MessageKind::kMsg)], 1u);
   ASSERT_EQ(loop.shared->done.size(), 1u);
-  EXPECT_EQ(loop.shared->done.pop().program, kBenchProgram);
+  EXPECT_EQ(loop.shared->done.pop().procedure, procedure_row(kBenchProgram, kBenchVersion, 0, 0));
 }
 
 // Proves RPCRDMA-3.4.5.2-1, RPCRDMA-3.4.5.2-5, RPCRDMA-3.4-1: chunks go back where they came from, with the roundup that they

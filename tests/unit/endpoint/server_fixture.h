@@ -74,7 +74,7 @@ class ServerFixture : public ::testing::Test {
       ADD_FAILURE() << "no SEND";
       return {};
     }
-    const std::vector<uint32_t> words = words_of(qp->posted().front().payload);
+    std::vector<uint32_t> words = words_of(qp->posted().front().payload);
     qp->finish();
     server->on_completions(now);
     return words;

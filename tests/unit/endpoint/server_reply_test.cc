@@ -2,6 +2,7 @@
 #include <numeric>
 
 #include "rpcrdma/backend/bench_client.h"
+#include "rpcrdma/ulb/procedures.h"
 #include "tests/unit/endpoint/server_fixture.h"
 
 namespace cw::rpcrdma {
@@ -53,7 +54,7 @@ TEST_F(ServerReply, AnInlineReplyIsOneSend) {
   EXPECT_EQ(words_of(qp->posted().front().payload), Words({kXid, 1, 8, 0, 0, 0, 0}).raw(source_reply(6).bytes()).words());
   ASSERT_EQ(shared->done.size(), 1u);
   const CallDone done = shared->done.pop();
-  EXPECT_EQ(done.procedure, 2u);
+  EXPECT_EQ(done.procedure, procedure_row(kBenchProgram, kBenchVersion, 2, 0));
   EXPECT_EQ(done.received, now);
   EXPECT_EQ(done.replied, now);
 }

@@ -15,8 +15,8 @@ class AcceptorAlone : public PartsAlone {
   void make(uint32_t requests_max = 64) {
     make_parts(requests_max);
     acceptor.emplace(AcceptorParts{transports, parts->connections, parts->listeners, parts->admission, parts->backends,
-                                   parts->links, parts->holds, parts->orphans, parts->broken_calls, parts->grants, parts->drain,
-                                   parts->requests, parts->shared, parts->log, parts->stats},
+                                   parts->links, parts->holds, parts->orphans, parts->activity, parts->broken_calls,
+                                   parts->grants, parts->drain, parts->requests, parts->shared, parts->log, parts->stats},
                      reserved_packet_bytes);
   }
   verbs::ConnectionId ask(const IpAddress& peer = kAlice, Bytes private_data = {},

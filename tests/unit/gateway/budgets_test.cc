@@ -124,6 +124,22 @@ TEST_F(Budgets, AConnectionThatBreaksGivesItsBytesBack) {
   EXPECT_EQ(class_stats().connections, 0u);
 }
 
+// Room for 4 GiB, more than any reply may have, and then nobody is there any more: what was not sent is not charged.
+TEST_F(Budgets, RoomThatIsOfferedAndNeverFilledCostsTheOthersOfTheClassNothing) {
+  options.clients = {{.name = "all", .prefixes = {prefix("10.0.0.0/24")}, .bytes_per_second = 1'000'000}};
+  start();
+  const Opened alice = open(kAlice);
+  const Opened bob = open(kBob);
+  rpcrdma::Words message{1, 1, 16, 0, 0, 1, 1};
+  message.segment(0x1234, UINT32_MAX, 0).add({0, 0}).raw(rpcrdma::rpc_call(1).bytes());
+  ASSERT_TRUE(transport.peer_sends(alice.id, rpcrdma::chain_of(packets, message.bytes())));
+  turn();
+  expect_forwarded(alice.link, 1);
+  transport.peer_leaves(alice.id);
+  turn();
+  expect_served(bob, 2);
+}
+
 // The client of these worlds is 10.9.0.2.
 WorldOptions with_class(const ClientClassOptions& clients) {
   WorldOptions options;
@@ -184,6 +200,98 @@ TEST(BudgetsOnAWire, CallsBeyondTheBytesOfTheClassWaitAndAllAreAnswered) {
   expect_nothing_left(world);
   EXPECT_EQ(stats_of(world).bytes_in_flight, 0u);
   EXPECT_EQ(stats_of(world).credits_in_use, 0u);
+}
+
+// How long `calls` took, in virtual time, with so many under way already.
+Duration time_of(World& world, uint64_t calls) {
+  const Instant begun = world.now;
+  const uint64_t before = world.peer->driver.stats().calls;
+  EXPECT_TRUE(world.run_until(Duration::seconds(600), [&](World& w) { return w.peer->driver.stats().calls >= before + calls; }));
+  return world.now - begun;
+}
+
+TEST(BudgetsOnAWire, CallsOfAClassKeepToItsRate) {
+  WorldOptions options = with_class({.name = "slow", .calls_per_second = 2000});
+  options.load.connections = 3;
+  World world(options);
+  world.start();
+  (void)time_of(world, 200);
+  EXPECT_NEAR(time_of(world, 1000).to_seconds(), 0.5, 0.01);
+  EXPECT_GT(stats_of(world).calls_postponed, 900u);
+  ASSERT_TRUE(world.finish());
+  EXPECT_EQ(failures(world.peer->driver.stats()), 0u);
+  expect_nothing_left(world);
+}
+
+// ECHO of 40,000 bytes, by chunks: 80,000 and the two messages around them. The room that a call offers counts until its reply
+// is there, and the reply fills it.
+TEST(BudgetsOnAWire, BytesOfAClassKeepToItsRate) {
+  WorldOptions options = with_class({.name = "slow", .bytes_per_second = 100'000'000});
+  options.load.bytes = 40'000;
+  options.load.connections = 2;
+  World world(options);
+  world.start();
+  (void)time_of(world, 50);
+  const double seconds = time_of(world, 500).to_seconds();
+  EXPECT_NEAR(seconds, 500 * 80'100 / 1e8, 0.02);
+  ASSERT_TRUE(world.finish());
+  EXPECT_EQ(failures(world.peer->driver.stats()), 0u);
+  expect_nothing_left(world);
+}
+
+// Inline calls and replies count too: each ECHO of 100 bytes has a call of 144 and a reply of 128.
+TEST(BudgetsOnAWire, InlineBytesCount) {
+  WorldOptions options = with_class({.name = "slow", .bytes_per_second = 272'000});
+  World world(options);
+  world.start();
+  (void)time_of(world, 100);
+  EXPECT_NEAR(time_of(world, 1000).to_seconds(), 1.0, 0.05);
+  ASSERT_TRUE(world.finish());
+  expect_nothing_left(world);
+}
+
+TEST(BudgetsOnAWire, OthersAreNotSlowedByTheRateOfAClass) {
+  WorldOptions options = with_class({.name = "slow", .calls_per_second = 10});
+  options.clients[1].prefixes = {prefix("10.8.0.0/24")};  // nobody
+  World world(options);
+  world.start();
+  EXPECT_LT(time_of(world, 1000).to_seconds(), 0.1);
+  ASSERT_TRUE(world.finish());
+  expect_nothing_left(world);
+}
+
+// One that is larger than what the rate allows in a burst goes all the same, and the next one waits for it.
+TEST(BudgetsOnAWire, ACallThatCostsMoreThanASecondGoesWhenItIsItsTurn) {
+  WorldOptions options = with_class({.name = "slow", .bytes_per_second = 100'000});
+  options.load.bytes = 100'000;
+  options.load.window = 2;
+  World world(options);
+  world.start();
+  (void)time_of(world, 3);
+  EXPECT_NEAR(time_of(world, 5).to_seconds(), 10, 0.5);
+  ASSERT_TRUE(world.finish());
+  EXPECT_EQ(failures(world.peer->driver.stats()), 0u);
+  expect_nothing_left(world);
+}
+
+// A byte a second by mistake: those that wait are due in days, and go on when a reload has corrected it.
+TEST(BudgetsOnAWire, AReloadCorrectsAMistakenRate) {
+  WorldOptions options = with_class({.name = "slow", .bytes_per_second = 1});
+  options.load.bytes = 100'000;
+  World world(options);
+  world.start();
+  (void)time_of(world, 1);
+  world.run_for(Duration::seconds(5));
+  EXPECT_LE(world.peer->driver.stats().calls, 2u);
+  for (const uint64_t corrected : {uint64_t{1'000'000}, uint64_t{0}}) {
+    options.clients[1].bytes_per_second = corrected;
+    gateway::GatewayOptions fresh = sim_gateway_options(options);
+    world.server->gateway.reconfigure(fresh);
+    EXPECT_LT(time_of(world, 5).to_seconds(), 4);
+  }
+  ASSERT_TRUE(world.finish());
+  EXPECT_EQ(failures(world.peer->driver.stats()), 0u);
+  expect_nothing_left(world);
 }
 
 TEST(BudgetsOnAWire, ACallThatIsLargerThanTheBudgetIsServedAlone) {

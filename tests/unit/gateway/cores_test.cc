@@ -76,7 +76,8 @@ class CoresWorld {
         continue;
       }
       // Whichever core received it.
-      const node::Steering steering({0, static_cast<uint32_t>(cores.size())}, cores.front()->node.endpoint().qpn_codec());
+      const uint32_t count = static_cast<uint32_t>(cores.size());
+      const node::Steering steering({0, count}, count, cores.front()->node.endpoint().qpn_codec());
       GatewayHost& owner = *cores[steering.owner_of(frame.raw)];
       (void)deliver_frame(now, owner.node, owner.packets, frame.raw);
     }

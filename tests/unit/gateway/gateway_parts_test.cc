@@ -29,7 +29,7 @@ std::vector<LinkId> visited(ConnectionTable& table) {
 }
 
 TEST(ConnectionTable, WhoIsOverIsFoundByNobodyAndThereUntilItIsFreed) {
-  ConnectionTable table(2, 3);
+  ConnectionTable table(2, {3, 4});
   Connection& over = table.create();
   Connection& other = table.create();
   EXPECT_TRUE(table.is_full());
@@ -59,8 +59,18 @@ TEST(ConnectionTable, WhoIsOverIsFoundByNobodyAndThereUntilItIsFreed) {
   table.free(other);
 }
 
+TEST(ConnectionTable, NumbersAreSmallAndNeverTheSame) {
+  ConnectionTable table(1, {3, 4});
+  for (const uint64_t number : {4u, 8u, 12u}) {
+    Connection& connection = table.create();
+    EXPECT_EQ(connection.number, number);
+    table.end_silently(connection, ConnectionResult::kFailedHandshake);
+    table.free(*table.take_ending().connection);
+  }
+}
+
 TEST(ConnectionTable, EndingsAreTakenInTheOrderInWhichTheyWereNoticed) {
-  ConnectionTable table(3, 0);
+  ConnectionTable table(3, {});
   Connection* connections[] = {&table.create(), &table.create(), &table.create()};
   for (const uint32_t index : {2u, 0u, 1u}) {
     table.end_silently(*connections[index], ConnectionResult::kFailedHandshake);
@@ -74,7 +84,7 @@ TEST(ConnectionTable, EndingsAreTakenInTheOrderInWhichTheyWereNoticed) {
 }
 
 TEST(ConnectionTable, ALinkOfTheConnectionBeforeFindsNobody) {
-  ConnectionTable table(1, 0);
+  ConnectionTable table(1, {});
   Connection& before = table.create();
   const LinkId old = before.link;
   table.free(before);
@@ -87,7 +97,7 @@ TEST(ConnectionTable, ALinkOfTheConnectionBeforeFindsNobody) {
 }
 
 TEST(ConnectionTable, ALaneIsFoundByItsPresentLinkAlone) {
-  ConnectionTable table(1, 0);
+  ConnectionTable table(1, {});
   Connection& connection = table.create();
   connection.more.resize(1);
   const LinkId first = table.new_link(connection.slot, 1);
@@ -102,7 +112,7 @@ TEST(ConnectionTable, ALaneIsFoundByItsPresentLinkAlone) {
 }
 
 TEST(ConnectionTable, ATimerComesAtTheEarliestOfItsDeadlinesAndGoesWithItsConnection) {
-  ConnectionTable table(2, 0);
+  ConnectionTable table(2, {});
   Connection& early = table.create();
   Connection& freed = table.create();
   table.arm(early, kStart + Duration::ms(50));
@@ -340,7 +350,7 @@ class CallHoldsAlone : public ::testing::Test {
 
   const Instant until = kStart + Duration::seconds(10);
   ReplayGuard guard{7};
-  ConnectionTable table{4, 0};
+  ConnectionTable table{4, {}};
   GatewayStats stats;
   std::optional<CoreMails> mails;
   std::optional<CallHolds> holds;
@@ -628,7 +638,7 @@ class DrainAlone : public ::testing::Test {
   rpcrdma::ServerShared shared{8, packets};
   test::FakeQueuePair qp;
   GatewayStats stats;
-  ConnectionTable table{1, 0};
+  ConnectionTable table{1, {}};
   Connection& connection = table.create();
   Drain drain{table, stats};
   Instant now = kStart;

@@ -31,7 +31,7 @@ struct GatewayParts {
       : shared(options.calls_in_flight_max, packets),
         mails(options.core),
         requests(requests_max),
-        connections(connection_slots(options.connections_max, options.half_open_max, transports.size()), options.core.index),
+        connections(connection_slots(options.connections_max, options.half_open_max, transports.size()), options.core),
         backends(options.backends, stats, mails),
         listeners(options.listeners, transports, backends),
         admission(options, stats),
@@ -49,6 +49,7 @@ struct GatewayParts {
   Listeners listeners;
   Admission admission;
   Orphans orphans;
+  ClientActivity activity;
   CallHolds holds{guard, connections, mails, stats};
   Drain drain{connections, stats};
   CreditGrants grants;

@@ -18,11 +18,12 @@ using Frame = std::vector<uint8_t>;
 
 class CoresWorld {
  public:
-  CoresWorld(sim::WorldOptions options, uint32_t cores) : deal_(options.seed) {
+  // The first `roce_cores` take new clients; 0: all do.
+  CoresWorld(sim::WorldOptions options, uint32_t cores, uint32_t roce_cores = 0) : deal_(options.seed) {
     for (uint32_t i = 0; i < cores; ++i) {
       options.core = {.index = i, .count = cores};
       gateways.push_back(std::make_unique<sim::GatewayHost>(options, options.seed * 100 + i));
-      steerings.emplace_back(options.core, gateways.back()->node.endpoint().qpn_codec());
+      steerings.emplace_back(options.core, roce_cores == 0 ? cores : roce_cores, gateways.back()->node.endpoint().qpn_codec());
     }
     options.core = {};
     client = std::make_unique<sim::ClientHost>(options, options.seed * 100 + 99);
@@ -113,6 +114,15 @@ TEST(Steering, CallsAreAnsweredWhicheverCoreAFrameReaches) {
   }
 }
 
+TEST(Steering, NewClientsGoToTheCoresThatTakeThem) {
+  CoresWorld world(load_of(24, false, 0), 3, 2);
+  ASSERT_TRUE(world.run_calls(500));
+  EXPECT_EQ(world.client->driver.stats().connected, 24u);
+  EXPECT_GT(world.gateways[0]->gateway.stats().connections_open, 0u);
+  EXPECT_GT(world.gateways[1]->gateway.stats().connections_open, 0u);
+  EXPECT_EQ(world.gateways[2]->gateway.stats().connections_open, 0u);
+}
+
 TEST(Steering, EveryFrameHasOneOwnerAsFarAsItsHeadersReach) {
   CoresWorld world(load_of(8, false, 0), 3);
   ASSERT_TRUE(world.run_calls(100));
@@ -129,7 +139,7 @@ TEST(Steering, EveryFrameHasOneOwnerAsFarAsItsHeadersReach) {
 }
 
 TEST(Steering, WhatIsNotRoceBelongsToCoreZero) {
-  const Steering steering({.index = 1, .count = 4}, rc::QpnCodec(1, 2, 8));
+  const Steering steering({.index = 1, .count = 4}, 4, rc::QpnCodec(1, 2, 8));
   Frame arp(60);
   arp[12] = 0x08;
   arp[13] = 0x06;
@@ -139,7 +149,7 @@ TEST(Steering, WhatIsNotRoceBelongsToCoreZero) {
 
 TEST(Steering, AQueuePairNumberOfACoreThatIsNotThereGoesToCoreZero) {
   const rc::QpnCodec codec(99, 2, 8);
-  const Steering steering({.index = 0, .count = 3}, codec);
+  const Steering steering({.index = 0, .count = 3}, 3, codec);
   wire::Path path;
   path.local = sim::sim_ip(false, 2);
   path.remote = sim::sim_ip(false, 1);

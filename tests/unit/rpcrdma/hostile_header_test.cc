@@ -23,7 +23,7 @@ Result<DecodedChunks, HeaderError> decode_tight(Bytes message, ChunkList& chunks
   return decode_chunks({tight.get(), message.size()}, limits, chunks);
 }
 
-HeaderError refuse(Bytes message) {
+HeaderError refusal_of(Bytes message) {
   ChunkList chunks;
   const auto decoded = decode_tight(message, chunks);
   EXPECT_FALSE(decoded.ok());
@@ -49,17 +49,17 @@ HeaderBytes write_chunk_of(uint32_t count, uint32_t brought) {
 }
 
 TEST(HostileHeader, CVE_2022_49356_WriteChunkSegmentsEndWithTheMessage) {
-  EXPECT_EQ(refuse(write_chunk_of(3, 2)), HeaderError::kTruncated);
-  EXPECT_EQ(refuse(write_chunk_of(64, 0)), HeaderError::kTruncated);
+  EXPECT_EQ(refusal_of(write_chunk_of(3, 2)), HeaderError::kTruncated);
+  EXPECT_EQ(refusal_of(write_chunk_of(64, 0)), HeaderError::kTruncated);
 }
 
 // Proves RPCRDMA-4.1.2-4.
 TEST(HostileHeader, CVE_2024_53151_SegmentCountOverflow) {
   for (const uint32_t count : {0x10000000u, 0x10000001u, 0x20000000u, 0x80000000u, 0xFFFFFFFFu}) {
-    EXPECT_EQ(refuse(write_chunk_of(count, 2)), HeaderError::kTooManySegments);
-    EXPECT_EQ(refuse(HeaderBytes(1, kMsg).end().end().word(1).word(count).segment(8)), HeaderError::kTooManySegments);
+    EXPECT_EQ(refusal_of(write_chunk_of(count, 2)), HeaderError::kTooManySegments);
+    EXPECT_EQ(refusal_of(HeaderBytes(1, kMsg).end().end().word(1).word(count).segment(8)), HeaderError::kTooManySegments);
     // Behind a chunk that has used up part of the limit already.
-    EXPECT_EQ(refuse(HeaderBytes(1, kMsg).end().chunk({1, 2}).word(1).word(count).segment(8)), HeaderError::kTooManySegments);
+    EXPECT_EQ(refusal_of(HeaderBytes(1, kMsg).end().chunk({1, 2}).word(1).word(count).segment(8)), HeaderError::kTooManySegments);
   }
 }
 
@@ -85,12 +85,12 @@ TEST(HostileHeader, CVE_2026_89528_SumOfLegalSegmentsIsBounded) {
   for (int i = 0; i < 5; ++i) {
     message.read(100, 1 << 20);
   }
-  EXPECT_EQ(refuse(message.end().end().end()), HeaderError::kReadTooLong);
+  EXPECT_EQ(refusal_of(message.end().end().end()), HeaderError::kReadTooLong);
 }
 
 TEST(HostileHeader, CVE_2026_89529_OneOversizedReadSegmentIsRefused) {
   for (const uint32_t length : {(4u << 20) + 1, 0x80000000u, UINT32_MAX}) {
-    EXPECT_EQ(refuse(HeaderBytes(1, kMsg).read(100, length).end().end().end()), HeaderError::kReadTooLong);
+    EXPECT_EQ(refusal_of(HeaderBytes(1, kMsg).read(100, length).end().end().end()), HeaderError::kReadTooLong);
   }
 }
 
@@ -123,7 +123,7 @@ TEST(HostileHeader, CVE_2026_89533_ChunkOnAnExactSegmentBoundaryOfTheLongCall) {
 TEST(HostileHeader, R1_EveryLengthBelowTheSmallestHeader) {
   const HeaderBytes message = HeaderBytes(1, kMsg).end().end().end();
   for (size_t length = 0; length < 28; ++length) {
-    EXPECT_EQ(refuse(Bytes(message).first(length)), HeaderError::kTruncated);
+    EXPECT_EQ(refusal_of(Bytes(message).first(length)), HeaderError::kTruncated);
   }
 }
 
@@ -143,7 +143,7 @@ TEST(HostileHeader, R5_ReadListOf1025Entries) {
   for (uint32_t i = 0; i < 1025; ++i) {
     message.read(4, 1);
   }
-  EXPECT_EQ(refuse(message.end().end().end()), HeaderError::kTooManyReadSegments);
+  EXPECT_EQ(refusal_of(message.end().end().end()), HeaderError::kTooManyReadSegments);
 }
 
 TEST(HostileHeader, R5_DescendingAndDuplicatePositionsAreLegal) {
@@ -154,13 +154,13 @@ TEST(HostileHeader, R5_DescendingAndDuplicatePositionsAreLegal) {
 TEST(HostileHeader, R5_ZeroLengthSegmentsAndSumJustAtTheBudget) {
   ChunkList chunks;
   EXPECT_TRUE(decode_tight(HeaderBytes(1, kMsg).read(4, 0).read(4, 4 << 20).read(4, 0).end().end().end(), chunks).ok());
-  EXPECT_EQ(refuse(HeaderBytes(1, kMsg).read(4, 4 << 20).read(4, 1).end().end().end()), HeaderError::kReadTooLong);
+  EXPECT_EQ(refusal_of(HeaderBytes(1, kMsg).read(4, 4 << 20).read(4, 1).end().end().end()), HeaderError::kReadTooLong);
 }
 
 TEST(HostileHeader, R6_WriteListCutShortAtEveryByte) {
   const HeaderBytes message = HeaderBytes(1, kMsg).end().chunk({1, 2, 3}).chunk({4}).end().end();
   for (size_t length = 16; length < message.raw().size(); ++length) {
-    EXPECT_EQ(refuse(Bytes(message).first(length)), HeaderError::kTruncated);
+    EXPECT_EQ(refusal_of(Bytes(message).first(length)), HeaderError::kTruncated);
   }
 }
 

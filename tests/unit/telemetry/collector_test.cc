@@ -15,6 +15,7 @@
 #include <string>
 #include <thread>
 
+#include "telemetry/exposition.h"
 #include "telemetry/metric_table.h"
 #include "tests/unit/telemetry/synthetic.h"
 
@@ -23,7 +24,7 @@ namespace {
 
 // The text of a scrape without the families that differ between runs and machines.
 std::string stable_text(const Collector& collector) {
-  std::istringstream lines(to_text(collector.Collect()));
+  std::istringstream lines(to_prometheus(collector.Collect()));
   std::string text;
   for (std::string line; std::getline(lines, line);) {
     const bool of_process =
@@ -79,7 +80,7 @@ TEST(Collector, PromtoolFindsNothing) {
   }
   SyntheticCores cores(2);
   cores.publish(fill_synthetic);
-  const std::string text = to_text(Collector(cores.sources()).Collect());
+  const std::string text = to_prometheus(Collector(cores.sources()).Collect());
   char name[] = "/tmp/cw_metrics_XXXXXX";
   const int fd = mkstemp(name);
   ASSERT_GE(fd, 0);
@@ -118,7 +119,7 @@ TEST(Collector, EverySeriesIsThereFromTheStartAsZero) {
 TEST(Collector, StaysWithinTheBudgetOfSeries) {
   SyntheticCores cores(2);
   size_t lines = 0;
-  std::istringstream text(to_text(Collector(cores.sources()).Collect()));
+  std::istringstream text(to_prometheus(Collector(cores.sources()).Collect()));
   for (std::string line; std::getline(text, line);) {
     lines += line.starts_with('#') ? 0 : 1;
   }
@@ -155,7 +156,7 @@ TEST(Collector, ABackendIsNeitherUpNorDownBeforeTheFirstAttempt) {
   const Collector collector(cores.sources());
   const std::string series = "causeway_backend_up{backend=\"nfs\"}";
   EXPECT_FALSE(values_of(collector).contains(series));
-  EXPECT_EQ(to_text(collector.Collect()).find("causeway_backend_up{"), std::string::npos);
+  EXPECT_EQ(to_prometheus(collector.Collect()).find("causeway_backend_up{"), std::string::npos);
   cores.publish([](CoreSnapshot& out) { out.gateway.backends[0].open_failures = 1; });
   EXPECT_EQ(values_of(collector).at(series), 0);
   cores.publish([](CoreSnapshot& out) { out.gateway.backends[0].up = 1; });
@@ -385,20 +386,6 @@ TEST(RpcDurations, CallsFromMemoryAreToldApart) {
   }
   for (size_t i = 0; i < 4; ++i) {
     EXPECT_EQ(histogram.count_up_to(kExportedBounds[i]), i + 1) << kExportedBounds[i].to_seconds();
-  }
-}
-
-TEST(RpcDurations, RowsMatchTheProgramsAndTheRestIsOther) {
-  EXPECT_STREQ(rpc_row(rpc_row_of(100003, 3, 0)).procedure, "null");
-  EXPECT_STREQ(rpc_row(rpc_row_of(100003, 3, 6)).procedure, "read");
-  EXPECT_STREQ(rpc_row(rpc_row_of(100003, 3, 7)).procedure, "write");
-  EXPECT_STREQ(rpc_row(rpc_row_of(100003, 3, 21)).procedure, "commit");
-  EXPECT_STREQ(rpc_row(rpc_row_of(100003, 4, 1)).procedure, "compound");
-  EXPECT_STREQ(rpc_row(rpc_row_of(0x2000cafe, 1, 3)).procedure, "sink");
-  for (const auto& [program, version, procedure] :
-       {std::tuple(100003u, 3u, 22u), std::tuple(100003u, 2u, 0u), std::tuple(100003u, 4u, 2u), std::tuple(0x2000cafeu, 1u, 4u),
-        std::tuple(100005u, 3u, 1u), std::tuple(UINT32_MAX, UINT32_MAX, UINT32_MAX)}) {
-    EXPECT_EQ(rpc_row_of(program, version, procedure), kRpcRowOther);
   }
 }
 

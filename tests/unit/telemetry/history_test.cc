@@ -98,8 +98,8 @@ TEST(History, DurationsOfBuiltInProgramsStandApart) {
   Looks looks;
   looks.look([](CoreSnapshot&) {});
   looks.look([](CoreSnapshot& core) {
-    core.durations.record_call(536922878, 1, 1, Duration::us(5));
-    core.durations.record_call(100003, 3, 6, Duration::ms(3));
+    core.durations.calls[rpcrdma::procedure_row(536922878, 1, 1, 0)].record(Duration::us(5));
+    core.durations.calls[rpcrdma::procedure_row(100003, 3, 6, 0)].record(Duration::ms(3));
   });
   const Json json = looks.json();
   EXPECT_EQ(json["durations"], Json::parse("[[" + std::to_string(Histogram::index_of(3'000'000)) + ",2]]"));
@@ -108,10 +108,10 @@ TEST(History, DurationsOfBuiltInProgramsStandApart) {
 
 TEST(History, DurationsAreThoseOfTheSecond) {
   Looks looks;
-  looks.look([](CoreSnapshot& core) { core.durations.record_call(100003, 3, 6, Duration::us(100)); });
+  looks.look([](CoreSnapshot& core) { core.durations.calls[rpcrdma::procedure_row(100003, 3, 6, 0)].record(Duration::us(100)); });
   looks.look([](CoreSnapshot& core) {
-    core.durations.record_call(100003, 3, 6, Duration::us(100));
-    core.durations.record_call(100003, 4, 1, Duration::ms(3));
+    core.durations.calls[rpcrdma::procedure_row(100003, 3, 6, 0)].record(Duration::us(100));
+    core.durations.calls[rpcrdma::procedure_row(100003, 4, 1, 0)].record(Duration::ms(3));
     core.durations.stages.record(rpcrdma::Stage::kBackend, Duration::us(80));
   });
   const Json json = looks.json();

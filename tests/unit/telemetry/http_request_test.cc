@@ -68,6 +68,23 @@ TEST(HttpRequest, OnlyLoopbackNamesAreLoopback) {
   }
 }
 
+TEST(HttpRequest, OpenMetricsIsForWhoAcceptsOurVersion) {
+  const auto accepts = [](std::string_view types) {
+    const std::string request = "GET /metrics HTTP/1.1\r\nAccept: " + std::string(types) + "\r\n\r\n";
+    return http_parse(request).accepts_openmetrics;
+  };
+  for (const char* types : {"application/openmetrics-text", "Application/OpenMetrics-Text; version=1.0.0; charset=utf-8",
+                            "text/plain;q=0.5, application/openmetrics-text;version=1.0.0;q=0.8",
+                            "application/openmetrics-text;version=0.0.1;q=0.75,application/openmetrics-text;version=1.0.0",
+                            "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.5"}) {
+    EXPECT_TRUE(accepts(types)) << types;
+  }
+  for (const char* types : {"", "*/*", "text/plain;version=0.0.4", "application/openmetrics-text;version=0.0.1",
+                            "application/openmetrics-text;version=1.0.0;q=0", "application/openmetrics-textual", ";;,,;"}) {
+    EXPECT_FALSE(accepts(types)) << types;
+  }
+}
+
 TEST(HttpAnswer, BrowsersAreToldToTrustNothingElse) {
   const std::string answer = http_answer({.content_type = "text/plain", .body = "x"}, false);
   for (const char* field :

@@ -3,23 +3,28 @@
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cctype>
 #include <csignal>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "telemetry/log_format.h"
 
 namespace cw::telemetry {
 namespace {
 
 class LogTest : public testing::Test {
  protected:
-  LogTest() { log_start(control::LogLevel::kInfo); }
+  LogTest() { log_start({.level = control::LogLevel::kInfo, .format = control::LogLineFormat::kText}, "one"); }
   static std::vector<std::string> captured(auto&& write) {
     testing::internal::CaptureStderr();
     write();
@@ -39,6 +44,41 @@ TEST_F(LogTest, LineHasTimeLevelAndText) {
   std::replace_if(
       shape.begin(), shape.begin() + 23, [](unsigned char c) { return std::isdigit(c) != 0; }, '9');
   EXPECT_EQ(shape, "9999-99-99T99:99:99.999Z warning backend nfs: 7");
+}
+
+TEST_F(LogTest, AJsonLineIsOneObjectWhateverItQuotes) {
+  log_set_format(control::LogLineFormat::kJson, "one");
+  const auto lines = captured([] { log_error("peer said \"{}\\{}\"", "\xff\xfe", "ü"); });
+  ASSERT_EQ(lines.size(), 1u);
+  const nlohmann::json line = nlohmann::json::parse(lines[0]);
+  EXPECT_EQ(line["level"], "error");
+  EXPECT_EQ(line["instance"], "one");
+  EXPECT_EQ(line["message"], "peer said \"\ufffd\ufffd\\ü\"");
+  EXPECT_EQ(line["time"].get<std::string>().size(), std::string("2026-01-31T12:00:00.123Z").size());
+}
+
+TEST_F(LogTest, JournaldIsToldThePriorityOfEachLine) {
+  log_set_format(control::LogLineFormat::kJournal, "one");
+  EXPECT_EQ(captured([] {
+              log_info("all is well");
+              log_warning("not all");
+              log_error("nothing");
+            }),
+            (std::vector<std::string>{"<6>all is well", "<4>not all", "<3>nothing"}));
+}
+
+TEST_F(LogTest, AutoIsJournalOnlyWhenStderrIsJournaldsStream) {
+  using control::LogLineFormat;
+  struct stat file {};
+  ASSERT_EQ(fstat(STDERR_FILENO, &file), 0);
+  unsetenv("JOURNAL_STREAM");
+  EXPECT_EQ(line_format(LogLineFormat::kAuto), LogLineFormat::kText);
+  setenv("JOURNAL_STREAM", fmt::format("{}:{}", file.st_dev, file.st_ino).c_str(), 1);
+  EXPECT_EQ(line_format(LogLineFormat::kAuto), LogLineFormat::kJournal);
+  EXPECT_EQ(line_format(LogLineFormat::kJson), LogLineFormat::kJson);
+  setenv("JOURNAL_STREAM", fmt::format("{}:{}", file.st_dev, file.st_ino + 1).c_str(), 1);  // inherited, and redirected since
+  EXPECT_EQ(line_format(LogLineFormat::kAuto), LogLineFormat::kText);
+  unsetenv("JOURNAL_STREAM");
 }
 
 TEST_F(LogTest, LevelsBelowAreNotWritten) {

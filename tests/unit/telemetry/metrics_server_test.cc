@@ -130,6 +130,31 @@ TEST_F(MetricsServerTest, GetGivesTheMetrics) {
       << answer;
 }
 
+// What Prometheus sends.
+TEST_F(MetricsServerTest, WhoAsksForOpenMetricsGetsIt) {
+  start();
+  const std::string answer =
+      ask("GET /metrics HTTP/1.1\r\nAccept: "
+          "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,"
+          "text/plain;version=0.0.4;q=0.5,*/*;q=0.1\r\n\r\n");
+  EXPECT_TRUE(
+      answer.starts_with("HTTP/1.1 200 OK\r\nContent-Type: application/openmetrics-text; version=1.0.0; charset=utf-8\r\n"))
+      << answer;
+  EXPECT_TRUE(answer.ends_with("causeway_answer 42\n# EOF\n")) << answer;
+  EXPECT_EQ(ask("GET /metrics HTTP/1.1\r\n\r\n").find("# EOF"), std::string::npos) << "the other form, of the same scrape";
+  EXPECT_EQ(metrics_.scrapes, 1);
+}
+
+TEST_F(MetricsServerTest, WhoTakesGzipGetsTheMetricsCompressed) {
+  metrics_.padding = 10'000;
+  start();
+  const std::string answer = ask("GET /metrics HTTP/1.1\r\nAccept-Encoding: gzip\r\n\r\n");
+  EXPECT_NE(answer.find("\r\nContent-Encoding: gzip\r\nVary: Accept-Encoding\r\n"), std::string::npos);
+  EXPECT_NE(answer.find("\r\n\r\n\x1f\x8b"), std::string::npos);
+  EXPECT_LT(answer.size(), 2000u);
+  EXPECT_GT(ask("GET /metrics HTTP/1.1\r\nAccept-Encoding: gzip;q=0\r\n\r\n").size(), 20'000u);
+}
+
 // DNS rebinding: a web site's name points to 127.0.0.1 for a moment, and its script reads what it finds there.
 TEST_F(MetricsServerTest, OnLoopbackOnlyLoopbackNamesAreAnswered) {
   start();

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "telemetry/exposition.h"
 #include "tests/unit/telemetry/synthetic.h"
 
 namespace cw::telemetry {
@@ -122,7 +123,7 @@ TEST(RdmaPortMetrics, AReloadTellsTheCollectorOfItsDevices) {
   sources.rdma_folder = rdma.folder();
   Collector collector(sources);
   const auto has = [&collector](const std::string& device) {
-    const std::string text = to_text(collector.Collect());
+    const std::string text = to_prometheus(collector.Collect());
     return text.find("causeway_rdma_port_active{device=\"" + device + "\",port=\"1\"} 1") != std::string::npos;
   };
   EXPECT_TRUE(has("rxe0") && !has("rxe1"));

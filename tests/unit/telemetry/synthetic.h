@@ -40,7 +40,7 @@ inline void fill_synthetic(CoreSnapshot& out) {
   fill_words(out.rnic_works, 177'000'000);
   fill_words(out.workers, 223'000'000);
   out.durations = {};
-  for (uint32_t row = 0; row < kRpcRowCount; ++row) {
+  for (uint32_t row = 0; row < rpcrdma::kProcedureRows; ++row) {
     out.durations.calls[row].record(Duration::us(120) * (row + 1));
   }
   for (uint32_t stage = 0; stage < rpcrdma::kStageCount; ++stage) {
