@@ -76,8 +76,9 @@ bool Management::listen(std::string& problem) {
     return false;
   }
   if (config_.metrics.listen) {
-    metrics_ = telemetry::MetricsServer::start({.listen = *config_.metrics.listen, .page = &page_->page}, collector_, collector_,
-                                               problem);
+    metrics_ = telemetry::MetricsServer::start(
+        {.listen = *config_.metrics.listen, .page = &page_->page, .web_config = config_.metrics.web_config}, collector_,
+        collector_, problem);
     return metrics_ != nullptr;
   }
   return true;

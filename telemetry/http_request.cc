@@ -1,6 +1,7 @@
 #include "telemetry/http_request.h"
 
 #include <fmt/core.h>
+#include <openssl/evp.h>
 
 #include <algorithm>
 #include <array>
@@ -19,6 +20,8 @@ const char* reason_phrase(HttpStatus status) {
       return "Not Modified";
     case HttpStatus::kBadRequest:
       return "Bad Request";
+    case HttpStatus::kUnauthorized:
+      return "Unauthorized";
     case HttpStatus::kNotFound:
       return "Not Found";
     case HttpStatus::kMethodNotAllowed:
@@ -27,6 +30,8 @@ const char* reason_phrase(HttpStatus status) {
       return "Not Acceptable";
     case HttpStatus::kMisdirectedRequest:
       return "Misdirected Request";
+    case HttpStatus::kTooManyRequests:
+      return "Too Many Requests";
     case HttpStatus::kRequestTooLong:
       return "Request Header Fields Too Large";
     case HttpStatus::kServiceUnavailable:
@@ -136,6 +141,8 @@ void read_fields(std::string_view lines, HttpRequest& request) {
       has_host = true;
     } else if (same_word(name, "if-none-match")) {
       request.if_none_match = value;
+    } else if (same_word(name, "authorization")) {
+      request.authorization = value;
     } else if (same_word(name, "accept-encoding")) {
       request.accepts_gzip = accepts_gzip(value);
     } else if (same_word(name, "accept")) {
@@ -195,6 +202,27 @@ std::optional<std::string_view> http_query_value(std::string_view query, std::st
   return std::nullopt;
 }
 
+std::optional<std::string> http_basic_credentials(std::string_view authorization) {
+  constexpr size_t kBytesMax = 512;
+  const std::string_view scheme = take_until(authorization, ' ');
+  const std::string_view packed = trimmed(authorization);
+  if (!same_word(scheme, "basic") || packed.empty() || packed.size() > kBytesMax || packed.size() % 4 != 0) {
+    return std::nullopt;
+  }
+  std::array<unsigned char, kBytesMax> bytes{};
+  const int size =
+      EVP_DecodeBlock(bytes.data(), reinterpret_cast<const unsigned char*>(packed.data()), static_cast<int>(packed.size()));
+  const size_t padding = packed.ends_with("==") ? 2 : packed.ends_with('=') ? 1 : 0;
+  if (size < 0 || static_cast<size_t>(size) < padding) {
+    return std::nullopt;
+  }
+  std::string credentials(reinterpret_cast<const char*>(bytes.data()), static_cast<size_t>(size) - padding);
+  if (credentials.find(':') == std::string::npos || credentials.find('\0') != std::string::npos) {
+    return std::nullopt;
+  }
+  return credentials;
+}
+
 bool http_host_is_loopback(std::string_view host) {
   std::string_view name = host;
   if (name.starts_with('[')) {
@@ -217,6 +245,10 @@ std::string http_answer(const HttpAnswer& answer, bool head_only) {
   std::string text = fmt::format("HTTP/1.1 {} {}\r\n", static_cast<uint32_t>(answer.status), reason_phrase(answer.status));
   if (answer.status == HttpStatus::kMethodNotAllowed) {
     text += "Allow: GET, HEAD\r\n";
+  } else if (answer.status == HttpStatus::kUnauthorized) {
+    text += "WWW-Authenticate: Basic realm=\"Causeway\", charset=\"UTF-8\"\r\n";
+  } else if (answer.status == HttpStatus::kTooManyRequests) {
+    text += "Retry-After: 1\r\n";
   }
   if (answer.status != HttpStatus::kNotModified) {
     text += fmt::format("Content-Type: {}\r\nContent-Length: {}\r\n", answer.content_type, answer.body.size());

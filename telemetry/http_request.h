@@ -1,4 +1,4 @@
-// The little of HTTP/1.1 that serving a few pages takes: the request line is judged, five header fields are looked at and all
+// The little of HTTP/1.1 that serving a few pages takes: the request line is judged, six header fields are looked at and all
 // others ignored, bodies are not accepted.
 #pragma once
 
@@ -13,10 +13,12 @@ enum class HttpStatus : uint16_t {
   kOk = 200,
   kNotModified = 304,
   kBadRequest = 400,
+  kUnauthorized = 401,
   kNotFound = 404,
   kMethodNotAllowed = 405,
   kNotAcceptable = 406,
   kMisdirectedRequest = 421,
+  kTooManyRequests = 429,
   kRequestTooLong = 431,
   kServiceUnavailable = 503,
   kVersionNotSupported = 505,
@@ -34,6 +36,7 @@ struct HttpRequest {
   std::string_view query = {};          // what follows '?'
   std::string_view host = {};           // empty: none
   std::string_view if_none_match = {};  // empty: none
+  std::string_view authorization = {};  // empty: none
   bool accepts_gzip = false;            // Accept-Encoding says so
   bool accepts_openmetrics = false;     // Accept names its version 1.0.0 or none
 };
@@ -52,10 +55,13 @@ struct HttpAnswer {
 [[nodiscard]] HttpRequest http_parse(std::string_view received);
 // The value of `name` in a query "a=1&b=2", as it stands there; the first of several.
 [[nodiscard]] std::optional<std::string_view> http_query_value(std::string_view query, std::string_view name);
+// "name:password" out of an Authorization field, "Basic bmFtZTpwYXNzd29yZA=="; holds a colon, and no zero byte.
+[[nodiscard]] std::optional<std::string> http_basic_credentials(std::string_view authorization);
 // Whether a Host field names this machine by a loopback address or as localhost, with or without a port. Another name can be
 // one that a web site has made point here, to read with its visitor's browser what is meant for this machine alone.
 [[nodiscard]] bool http_host_is_loopback(std::string_view host);
-// The answer as it goes over the wire; the connection ends after it. kMethodNotAllowed names the methods that are. A browser is
+// The answer as it goes over the wire; the connection ends after it. kMethodNotAllowed names the methods that
+// are, kUnauthorized asks for a name and a password, kTooManyRequests says when to come again. A browser is
 // told to take the content for what it is called, to load nothing from elsewhere, and to show it in no frame.
 [[nodiscard]] std::string http_answer(const HttpAnswer& answer, bool head_only);
 

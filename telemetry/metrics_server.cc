@@ -17,6 +17,9 @@
 #include "control/socket/stream_server.h"
 #include "telemetry/exposition.h"
 #include "telemetry/http_request.h"
+#include "telemetry/log.h"
+#include "telemetry/tls.h"
+#include "telemetry/web_access.h"
 
 namespace cw::telemetry {
 namespace {
@@ -30,6 +33,9 @@ using Clock = std::chrono::steady_clock;
 constexpr const char* kWrongHost =
     "This gateway is asked on a loopback address, and answers only to that: http://127.0.0.1, http://[::1] or http://localhost, "
     "with its port. A proxy in front of it has to send such a Host field.\n";
+constexpr const char* kHttpToTls =
+    "HTTP/1.0 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n"
+    "This port speaks TLS: ask with https://\n";
 constexpr const char* kPlainText = "text/plain; charset=utf-8";
 
 // A socket address in the kernel's form.
@@ -53,18 +59,54 @@ uint16_t bound_port(int fd) {
   return control::read_address(kernel.storage).port;
 }
 
+Instant instant_of(Clock::time_point time) {
+  return Instant::from_ns(std::chrono::nanoseconds(time.time_since_epoch()).count());
+}
+
+IpAddress peer_of(int fd) {
+  KernelAddress kernel;
+  return getpeername(fd, kernel.get(), &kernel.size) == 0 ? control::read_address(kernel.storage).address : IpAddress();
+}
+
 // What the clients of one server ask: pages and probes. The server's thread alone uses it.
 class Answers {
  public:
   Answers(const MetricsServer::Options& options, const prometheus::Collectable& metrics, const HealthSource& health)
       : options_(options), metrics_(metrics), health_(health) {}
 
+  [[nodiscard]] bool read_web_config(std::string& problem) {
+    access_ = WebAccess::open(options_.web_config, problem);
+    return access_ != nullptr;
+  }
   [[nodiscard]] Duration client_timeout() const { return options_.client_timeout; }
 
-  std::string answer_to(const HttpRequest& request) {
+  // How one client that has connected is spoken with. Null: in plain text.
+  std::unique_ptr<TlsChannel> channel_to(int fd) {
+    if (access_ == nullptr) {
+      return nullptr;
+    }
+    if (const std::string news = access_->refresh(instant_of(Clock::now())); !news.empty()) {
+      log_warning("metrics: {}", news);
+    }
+    return access_->tls() == nullptr ? nullptr : std::make_unique<TlsChannel>(access_->tls(), fd);
+  }
+
+  std::string answer_to(const HttpRequest& request, int fd) {
     if (is_misdirected(request)) {
       return http_answer({.status = HttpStatus::kMisdirectedRequest, .content_type = kPlainText, .body = kWrongHost},
                          request.head_only);
+    }
+    if (access_ != nullptr && !is_probe(request)) {
+      switch (access_->judge(request.authorization, peer_of(fd), instant_of(Clock::now()))) {
+        case WebAccess::Verdict::kMayAsk:
+          break;
+        case WebAccess::Verdict::kWrong:
+          return password_answer(request, fd);
+        case WebAccess::Verdict::kTooFast:
+          return http_answer(
+              {.status = HttpStatus::kTooManyRequests, .content_type = kPlainText, .body = "ask again in a second\n"},
+              request.head_only);
+      }
     }
     switch (request.page) {
       case HttpPage::kMetrics:
@@ -91,9 +133,23 @@ class Answers {
   // A name that is not the loopback address's can be one that a web site has made point there, so that its visitor's browser
   // reads for it what is meant for this machine. Without the field it is no browser. Probes tell nobody anything.
   [[nodiscard]] bool is_misdirected(const HttpRequest& request) const {
-    const bool is_probe = request.page == HttpPage::kHealthz || request.page == HttpPage::kReadyz;
-    return control::is_loopback(options_.listen.address) && !is_probe && !request.host.empty() &&
+    return control::is_loopback(options_.listen.address) && !is_probe(request) && !request.host.empty() &&
            !http_host_is_loopback(request.host);
+  }
+
+  static bool is_probe(const HttpRequest& request) {
+    return request.page == HttpPage::kHealthz || request.page == HttpPage::kReadyz;
+  }
+
+  // A browser asks without a password first, to learn that one is wanted: that is no news.
+  static std::string password_answer(const HttpRequest& request, int fd) {
+    if (!request.authorization.empty()) {
+      log_warning("metrics: {} gave a wrong user name or password", control::to_string(peer_of(fd)));
+    }
+    return http_answer({.status = HttpStatus::kUnauthorized,
+                        .content_type = kPlainText,
+                        .body = "a user name and a password are wanted, of basic_auth_users in the web configuration file\n"},
+                       request.head_only);
   }
 
   static std::string index_answer(const HttpRequest& request) {
@@ -143,6 +199,7 @@ class Answers {
   const MetricsServer::Options& options_;
   const prometheus::Collectable& metrics_;
   const HealthSource& health_;
+  std::unique_ptr<WebAccess> access_;  // null: HTTP, and everybody may ask
   // Of one scrape, made when somebody asks for them.
   struct Form {
     std::string text;
@@ -159,31 +216,37 @@ class Answers {
 class HttpSession final : public StreamSession {
  public:
   HttpSession(UniqueFd client, Answers& answers)
-      : StreamSession(std::move(client), answers.client_timeout()), answers_(answers) {}
+      : StreamSession(std::move(client), answers.client_timeout()), answers_(answers), channel_(answers.channel_to(fd())) {}
 
   void on_ready() override {
-    if (phase_ == Phase::kAnswer) {
-      return go_on();
-    }
-    std::array<char, 4096> buffer;
-    const ssize_t got = recv(fd(), buffer.data(), buffer.size(), 0);
-    if (got <= 0) {
-      phase_ = got < 0 && (errno == EAGAIN || errno == EINTR) ? phase_ : Phase::kDone;
-      return;
-    }
-    if (phase_ == Phase::kLinger) {
-      return;
-    }
-    in_.append(buffer.data(), static_cast<size_t>(got));
-    if (http_is_complete(in_)) {
-      answer(http_parse(in_));
-    } else if (in_.size() > MetricsServer::kRequestBytesMax) {
-      answer({HttpStatus::kRequestTooLong});
+    switch (phase_) {
+      case Phase::kRequest:
+        return take_request();
+      case Phase::kAnswer:
+        return go_on();
+      case Phase::kLinger: {
+        std::array<char, 4096> unread;
+        const ssize_t got = recv(fd(), unread.data(), unread.size(), 0);
+        phase_ = got > 0 || is_for_later(got) ? phase_ : Phase::kDone;
+        return;
+      }
+      case Phase::kDone:
+        break;
     }
   }
 
   [[nodiscard]] bool has_ended() const override { return phase_ == Phase::kDone; }
+  [[nodiscard]] bool waits_to_write() const override {
+    const TlsChannel::Waits waits = channel_ == nullptr ? TlsChannel::Waits::kNothing : channel_->waits_for();
+    return phase_ != Phase::kLinger &&
+           (waits == TlsChannel::Waits::kNothing ? is_answering() : waits == TlsChannel::Waits::kToWrite);
+  }
   [[nodiscard]] bool is_asking() const { return phase_ == Phase::kRequest; }
+
+ protected:
+  [[nodiscard]] ssize_t transmit(std::string_view bytes) override {
+    return channel_ == nullptr ? StreamSession::transmit(bytes) : channel_->transmit(bytes);
+  }
 
  private:
   enum class Phase : uint8_t {
@@ -193,8 +256,42 @@ class HttpSession final : public StreamSession {
     kDone,
   };
 
-  void answer(const HttpRequest& request) {
-    set_answer(answers_.answer_to(request));
+  static bool is_for_later(ssize_t got) { return got < 0 && (errno == EAGAIN || errno == EINTR); }
+
+  // All that has come: of a channel, what it has decrypted makes no socket readable.
+  void take_request() {
+    std::array<char, 4096> buffer;
+    do {
+      const ssize_t got = channel_ == nullptr ? recv(fd(), buffer.data(), buffer.size(), 0) : channel_->receive(buffer);
+      if (got <= 0) {
+        if (!is_for_later(got)) {
+          end_without_request();
+        }
+        return;
+      }
+      in_.append(buffer.data(), static_cast<size_t>(got));
+      if (http_is_complete(in_)) {
+        answer(answers_.answer_to(http_parse(in_), fd()));
+      } else if (in_.size() > MetricsServer::kRequestBytesMax) {
+        answer(answers_.answer_to({HttpStatus::kRequestTooLong}, fd()));
+      }
+    } while (channel_ != nullptr && phase_ == Phase::kRequest);
+  }
+
+  void end_without_request() {
+    phase_ = Phase::kDone;
+    if (channel_ == nullptr || channel_->problem().empty()) {
+      return;
+    }
+    log_warning("metrics: no TLS with {}: {}", control::to_string(peer_of(fd())), channel_->problem());
+    if (channel_->has_met_plain_http()) {
+      channel_.reset();
+      answer(kHttpToTls);
+    }
+  }
+
+  void answer(std::string text) {
+    set_answer(std::move(text));
     phase_ = Phase::kAnswer;
     go_on();
   }
@@ -204,12 +301,16 @@ class HttpSession final : public StreamSession {
     if (sent == Sent::kBroken) {
       phase_ = Phase::kDone;
     } else if (sent == Sent::kAll) {
+      if (channel_ != nullptr) {
+        channel_->say_end();
+      }
       shutdown(fd(), SHUT_WR);
       phase_ = Phase::kLinger;
     }
   }
 
   Answers& answers_;
+  std::unique_ptr<TlsChannel> channel_;
   std::string in_;
   Phase phase_ = Phase::kRequest;
 };
@@ -230,6 +331,7 @@ class MetricsServer::Impl {
  public:
   Impl(const Options& options, const prometheus::Collectable& metrics, const HealthSource& health)
       : options_(options), answers_(options_, metrics, health) {}
+  [[nodiscard]] bool prepare(std::string& problem) { return options_.web_config.empty() || answers_.read_web_config(problem); }
   [[nodiscard]] bool start(UniqueFd listener) {
     server_ = StreamServer::start(std::move(listener), [this](UniqueFd client, StreamServer::Sessions& sessions) {
       return admit(std::move(client), answers_, sessions);
@@ -254,6 +356,10 @@ SocketAddress MetricsServer::address() const {
 std::unique_ptr<MetricsServer> MetricsServer::start(const Options& options, const prometheus::Collectable& metrics,
                                                     const HealthSource& health, std::string& problem) {
   auto impl = std::make_unique<Impl>(options, metrics, health);
+  if (!impl->prepare(problem)) {
+    problem = fmt::format("metrics.web_config: {}", problem);
+    return nullptr;
+  }
   KernelAddress kernel = to_kernel(options.listen);
   UniqueFd listener(socket(kernel.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   const int one = 1;

@@ -2,7 +2,8 @@
 // one line that says why (health.h), and the live page (live_page.h). Small on purpose: no bodies, no keep-alive, no other paths.
 //
 // Listening on a loopback address, it answers only requests for a loopback name; on another address, to
-// whatever name it has there.
+// whatever name it has there. With a web configuration file (web_config.h) it speaks TLS and asks for names and passwords, as the
+// file says; probes are answered without a password, since kubelet and its like have none.
 //
 // Bounds: kClientsMax connections (the oldest idle one makes room), kRequestBytesMax per request, kClientTimeout from accept to
 // the last byte sent. A client that trickles its request or does not read its answer is closed at that deadline and delays
@@ -33,7 +34,8 @@ class MetricsServer {
   struct Options {
     control::SocketAddress listen;  // port 0: the system picks one, see address()
     Duration client_timeout = Duration::seconds(5);
-    LivePage* page = nullptr;  // outlives the server; null, or off: "/" is a text, and there are no data for a page
+    LivePage* page = nullptr;     // outlives the server; null, or off: "/" is a text, and there are no data for a page
+    std::string web_config = {};  // a file's path; empty: HTTP, and everybody may ask
   };
 
   // Binds and starts the thread. Null and one sentence in `problem` on failure. `metrics` and `health` outlive the server.

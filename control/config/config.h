@@ -272,8 +272,10 @@ struct IwarpConfig {
 // [metrics]
 struct MetricsConfig {
   // Where /metrics is served, on a kernel interface (DPDK ports are not reachable from the host itself). Absent ("off"): not
-  // served. Loopback, since the page needs no password.
+  // served. Loopback, since nothing asks for a password unless web_config does.
   std::optional<SocketAddress> listen = SocketAddress{IpAddress::v4(0x7f00'0001), 9464};
+  // The file that says by which certificate and to whom (telemetry/web_config.h). Empty: HTTP, without a password.
+  std::string web_config;
   // The live page and its data are served there too, at "/". They name clients by their addresses.
   bool page = true;
   // DPDK opens its telemetry socket beside its other runtime files. Whoever may write to the socket may ask anything of DPDK's

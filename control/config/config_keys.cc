@@ -520,14 +520,21 @@ const std::array<Key<IwarpConfig>, 7> kIwarpKeys = {{
      .live = true},
 }};
 
-const std::array<Key<MetricsConfig>, 3> kMetricsKeys = {{
+const std::array<Key<MetricsConfig>, 4> kMetricsKeys = {{
     {.name = "listen",
      .member = &MetricsConfig::listen,
      .help = "Address and TCP port of /metrics, or \"off\". "
              "On a kernel interface: DPDK ports are not reachable from the host itself. "
              "On a loopback address only requests for a loopback name (Host: localhost, 127.0.0.1, [::1]) are answered; "
-             "on another one, whoever reaches it reads it.",
+             "on another one, whoever reaches it reads it, unless web_config asks for a password.",
      .rule = TextRule::kSocket},
+    {.name = "web_config",
+     .member = &MetricsConfig::web_config,
+     .help = "Web configuration file as Prometheus' exporters have it: TLS (tls_server_config) and passwords (basic_auth_users). "
+             "The gateway's user has to read it and the files that it names; when they change they are read again. "
+             "Without it, plain HTTP for everybody who reaches the address.",
+     .example = "\"/etc/causeway/web-config.yml\"",
+     .rule = TextRule::kPath},
     {.name = "page",
      .member = &MetricsConfig::page,
      .help = "Serve the live page there too, at http://ADDRESS:PORT/. "

@@ -25,10 +25,14 @@ void StreamSession::set_answer(std::string answer) {
   sent_bytes_ = 0;
 }
 
+ssize_t StreamSession::transmit(std::string_view bytes) {
+  return send(fd(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+}
+
 StreamSession::Sent StreamSession::send_answer() {
   const size_t sent_before = sent_bytes_;
   while (sent_bytes_ < answer_.size()) {
-    const ssize_t sent = send(fd(), answer_.data() + sent_bytes_, answer_.size() - sent_bytes_, MSG_NOSIGNAL);
+    const ssize_t sent = transmit(std::string_view(answer_).substr(sent_bytes_));
     if (sent < 0) {
       if (errno != EAGAIN && errno != EINTR) {
         return Sent::kBroken;
@@ -64,7 +68,7 @@ void StreamServer::run() {
   while (true) {
     polled = {{wake_.get(), POLLIN, 0}, {listener_.get(), static_cast<short>(accepting ? POLLIN : 0), 0}};
     for (const auto& session : sessions_) {
-      polled.push_back({session->fd(), static_cast<short>(session->is_answering() ? POLLOUT : POLLIN), 0});
+      polled.push_back({session->fd(), static_cast<short>(session->waits_to_write() ? POLLOUT : POLLIN), 0});
     }
     poll(polled.data(), polled.size(), static_cast<int>(kTurnMax.count()));
     if (polled[0].revents != 0) {

@@ -7,11 +7,14 @@
 //   });
 #pragma once
 
+#include <sys/types.h>
+
 #include <chrono>
 #include <functional>
 #include <list>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <thread>
 
 #include "base/time.h"
@@ -30,8 +33,9 @@ class StreamSession {
   StreamSession(const StreamSession&) = delete;
   StreamSession& operator=(const StreamSession&) = delete;
 
-  // The socket can be written, while an answer is on its way; else it can be read.
+  // The socket can be written, when the session waits for that; else it can be read.
   virtual void on_ready() = 0;
+  [[nodiscard]] virtual bool waits_to_write() const { return is_answering(); }
   [[nodiscard]] virtual bool has_ended() const = 0;
 
   [[nodiscard]] int fd() const { return client_.get(); }
@@ -45,6 +49,9 @@ class StreamSession {
     kNothing,
     kBroken,  // the client is gone
   };
+
+  // As send(2), errno included. A session that encrypts has its own way.
+  [[nodiscard]] virtual ssize_t transmit(std::string_view bytes);
 
   // From now on.
   void set_time_limit(Duration time) { deadline_ = Clock::now() + std::chrono::nanoseconds(time.to_ns()); }

@@ -5,13 +5,17 @@ import json
 import re
 import shutil
 import socket
+import ssl
 import subprocess
 import time
+import urllib.error
 import urllib.request
+from pathlib import Path
 from typing import Any
 
 from harness import CREDITS, SERVICE_PORT, Box, Gateway, Load, Skip, expect, expect_equal
 from lab.metrics import Metrics
+from prometheus_server import start_prometheus
 
 # A packet that was repeated without need ends up here: no defect, but a sign of a busy machine. All other reasons are defects.
 REPETITION = ("duplicate", "out_of_sequence", "psn_stale")
@@ -207,6 +211,76 @@ def openmetrics_are_clean(box: Box) -> None:
     gateway.terminate()
 
 
+def _make_certificate(folder: Path, name: str) -> None:
+    subprocess.run(
+        [
+            "openssl",
+            "req",
+            "-x509",
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:P-256",
+            "-nodes",
+            "-days",
+            "2",
+            "-subj",
+            f"/CN={name}",
+        ]
+        + ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(folder / "metrics.key"), "-out", str(folder / "metrics.crt")],
+        capture_output=True,
+        timeout=30,
+        check=True,
+    )
+
+
+def behind_password(box: Box) -> None:
+    """[metrics] web_config: Prometheus itself scrapes by TLS with a password; nobody else does; a renewed certificate is taken."""
+    for tool, package in (("htpasswd", "apache2-utils"), ("openssl", "openssl")):
+        if shutil.which(tool) is None:
+            raise Skip(f"there is no {tool} (package {package})")
+    folder = Path(box.directory)
+    _make_certificate(folder, "first")
+    user = subprocess.run(
+        ["htpasswd", "-nbBC", "5", "prometheus", "secret"], capture_output=True, text=True, timeout=30, check=True
+    )
+    name, _, bcrypt = user.stdout.strip().partition(":")
+    web = "tls_server_config:\n  cert_file: metrics.crt\n  key_file: metrics.key\n" f"basic_auth_users:\n  {name}: {bcrypt}\n"
+    (folder / "web.yml").write_text(web)
+    gateway = box.gateway(metrics_extra=f'web_config = "{folder}/web.yml"')
+    gateway.start_ready()
+
+    login = {"username": name, "password": "secret"}
+    prometheus = start_prometheus(
+        box, [gateway.metrics_address], scheme="https", tls_config={"ca_file": str(folder / "metrics.crt")}, basic_auth=login
+    )
+    prometheus.wait_for(lambda: bool(prometheus.samples("causeway_build_info")), 30, "series of the gateway")
+    prometheus.stop()
+
+    trusting = ssl.create_default_context(cafile=str(folder / "metrics.crt"))
+    for path, status in (("metrics", 401), ("", 401), ("healthz", 200)):
+        try:
+            with urllib.request.urlopen(f"https://{gateway.metrics_address}/{path}", timeout=15, context=trusting) as response:
+                got = response.status
+        except urllib.error.HTTPError as error:
+            got = error.code
+        expect_equal(f"status of /{path} without a password", got, status)
+
+    host, _, port = gateway.metrics_address.rpartition(":")
+    before = ssl.get_server_certificate((host, int(port)))
+    _make_certificate(folder, "second")
+    end = time.monotonic() + 15
+    while (after := ssl.get_server_certificate((host, int(port)))) == before and time.monotonic() < end:
+        time.sleep(0.3)
+    expect_equal("certificate", after.split(), (folder / "metrics.crt").read_text().split())
+    # A mistake is said, and changes nothing.
+    (folder / "web.yml").write_text(web + "basic_auth_user: {}\n")
+    time.sleep(1.1)
+    expect_equal("certificate after a mistake", ssl.get_server_certificate((host, int(port))), after)
+    gateway.wait_for_line(r"web.yml:6: the file has no key basic_auth_user here.*stays in force", 10)
+    gateway.terminate()
+
+
 def metrics_agree(box: Box) -> None:
     gateway, load = _under_load(box, connections=2, window=4)
     during = gateway.metrics()
@@ -313,6 +387,7 @@ CASES = [
     ("causewayctl without a gateway says so", nobody_there),
     ("promtool finds nothing wrong with /metrics", metrics_are_clean),
     ("a strict parser finds nothing wrong with /metrics as OpenMetrics, compressed", openmetrics_are_clean),
+    ("Prometheus scrapes metrics behind TLS and a password, and nobody else does", behind_password),
     ("metrics agree with the load", metrics_agree),
     ("source: bytes by Write chunk are those the load reports", lambda box: chunk_bytes_agree("source", "write", box)),
     ("sink: bytes by Read chunk are those the load reports", lambda box: chunk_bytes_agree("sink", "read", box)),

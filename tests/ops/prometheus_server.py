@@ -87,7 +87,8 @@ def _rules_with_short_waits(text: str) -> str:
     return yaml.safe_dump(content)
 
 
-def start_prometheus(box: Box, targets: Sequence[str]) -> Prometheus:
+def start_prometheus(box: Box, targets: Sequence[str], **scrape: Any) -> Prometheus:
+    """`scrape`: what a job of its scrape configuration has besides."""
     if shutil.which("prometheus") is None:
         raise Skip("there is no prometheus (package prometheus)")
     directory = box.directory / "prometheus"
@@ -100,7 +101,7 @@ def start_prometheus(box: Box, targets: Sequence[str]) -> Prometheus:
     config["global"] = {"scrape_interval": INTERVAL, "evaluation_interval": INTERVAL}
     for job in config["scrape_configs"]:
         job["scrape_timeout"] = INTERVAL
-        job["static_configs"] = [{"targets": list(targets)}]
+        job.update(scrape, static_configs=[{"targets": list(targets)}])
     (directory / "prometheus.yml").write_text(yaml.safe_dump(config))
     address = free_tcp_address()
     argv = [
