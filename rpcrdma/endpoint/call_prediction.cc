@@ -1,5 +1,6 @@
 #include "rpcrdma/endpoint/call_prediction.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace cw::rpcrdma {
@@ -47,6 +48,15 @@ bool CallPrediction::matches(Bytes message) const {
     differs |= (load_native<uint64_t>(raw + 8 * i) & mask_of(i)) ^ words_[i];
   }
   return differs == 0 && std::memcmp(raw + kCredential, credential_.data(), bytes_ - kCredential) == 0;
+}
+
+CallPredictions::Place CallPredictions::join() {
+  const auto fewest = std::ranges::min_element(endpoints_);
+  const auto place = static_cast<Place>(fewest - endpoints_.begin());
+  if ((*fewest)++ == 0) {
+    predictions_[place].forget();  // whoever had it is gone
+  }
+  return place;
 }
 
 }  // namespace cw::rpcrdma

@@ -6,11 +6,13 @@
 // whatever differs is left to that.
 //
 // Only the common kind is learned: RDMA_MSG without chunks, in one Buffer, a well-formed call without RPCSEC_GSS, whose every
-// credential is another. One core's endpoints share one: what is the same on two connections is read once.
+// credential is another. Each connection has a prediction of its own, since clients have credentials of their own. Those of a
+// core lie in one table, so that an idle connection costs nothing; only with more connections than it has places some share one.
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <vector>
 
 #include "base/bytes.h"
 #include "rpcrdma/rpc/rpc_message.h"
@@ -23,6 +25,8 @@ class CallPrediction {
   // `message`: transport header, and a call that read_rpc_call() has read as `header`. Longer headers than kBytesMax are not
   // learned.
   void learn(Bytes message, const RpcCallHeader& header);
+  // Nothing matches until something has been learned again.
+  void forget() { bytes_ = 0; }
   // Procedures may differ. False also when nothing has been learned.
   [[nodiscard]] bool matches(Bytes message) const;
   // What read_rpc_call() would say of a message that matches.
@@ -45,6 +49,27 @@ class CallPrediction {
   std::array<uint8_t, kBytesMax> credential_{};
   uint32_t bytes_ = 0;  // of both headers; 0: nothing has been learned
   RpcCallHeader header_;
+};
+
+// Those of the endpoints of one core.
+class CallPredictions {
+ public:
+  using Place = uint8_t;
+  static constexpr uint32_t kPlaces = 256;  // 88 KiB: what the busiest of them touch stays near the processor
+
+  CallPredictions() : predictions_(kPlaces) {}
+  // The place that fewest endpoints have; another one has it from now on.
+  [[nodiscard]] Place join();
+  void leave(Place place) { --endpoints_[place]; }
+  [[nodiscard]] CallPrediction& at(Place place) { return predictions_[place]; }
+  [[nodiscard]] const CallPrediction& at(Place place) const { return predictions_[place]; }
+
+  uint64_t calls_predicted = 0;  // that were not decoded
+  uint64_t calls_learned = 0;    // that were, and might have been predicted
+
+ private:
+  std::vector<CallPrediction> predictions_;
+  std::array<uint32_t, kPlaces> endpoints_{};
 };
 
 }  // namespace cw::rpcrdma

@@ -62,6 +62,7 @@ ServerEndpoint::ServerEndpoint(ServerShared& shared, verbs::QueuePair& qp, const
       thresholds_(thresholds),
       credits_(std::clamp(options.credits, 1u, kCreditsMax)),
       grant_(credits_),
+      prediction_(shared.predictions.join()),
       options_(options),
       share_(options.share == nullptr ? own_share_ : *options.share) {
   options_.reads_in_flight_max = std::max(options_.reads_in_flight_max, 1u);
@@ -70,6 +71,7 @@ ServerEndpoint::ServerEndpoint(ServerShared& shared, verbs::QueuePair& qp, const
 
 ServerEndpoint::~ServerEndpoint() {
   fail();
+  shared_.predictions.leave(prediction_);
   for (const UnitsLeft& left : units_left_) {
     shared_.return_units(share_, left.backend, left.units);
   }
@@ -189,13 +191,14 @@ void ServerEndpoint::on_message(Instant now, Instant begun, Chain&& message) {
 
 bool ServerEndpoint::predicts(const Chain& message) const {
   return shared_.express && rates() == nullptr && message.buffer_count() == 1 && message.bytes() <= options_.call_bytes_max &&
-         shared_.prediction.matches(message.head()->bytes());
+         shared_.predictions.at(prediction_).matches(message.head()->bytes());
 }
 
 // `message` is as it came, and the call that it was is ready.
 void ServerEndpoint::learn_from(Bytes message, const HeaderCheck& check, const ServerCall& call) {
   if (shared_.express && check.header_bytes == kBareHeaderBytes && call.chunks.empty() && call.proc == RdmaProc::kMsg) {
-    shared_.prediction.learn(message, call.context.header);
+    shared_.predictions.at(prediction_).learn(message, call.context.header);
+    ++shared_.predictions.calls_learned;
   }
 }
 
@@ -358,7 +361,8 @@ void ServerEndpoint::accept(Instant now, Instant begun, ServerCall& call, Chain&
   if (predicted) {
     message.trim_front(check.header_bytes);
     call.message = std::move(message);
-    inspect_call(shared_.prediction.header_of(raw), call.context);
+    ++shared_.predictions.calls_predicted;
+    inspect_call(shared_.predictions.at(prediction_).header_of(raw), call.context);
     enter_ready(call);
     return;
   }

@@ -104,10 +104,10 @@ struct ServerShared {
   uint32_t header_bytes_max;  // that one of its Buffers holds
   HeaderView header_view;
   ChunkList looked_at;  // of a message that has no slot yet
-  // Calls that begin as the last one did, and short replies to calls without chunks, take the express paths. Without, every
-  // outcome is the same: for tests.
+  // Calls that begin as the connection's last one did, and short replies to calls without chunks, take the express paths. Without,
+  // every outcome is the same: for tests.
   bool express = true;
-  CallPrediction prediction;
+  CallPredictions predictions;
   RpcRdmaStats stats;
   StageDurations durations;
   Ring<CallDone> done;  // as many as calls in flight; while it is full, further calls leave no record
@@ -446,6 +446,7 @@ class ServerEndpoint : public ListNode<PullTag>,
   uint32_t arrivals_ = 0;                 // calls received, modulo 2^32
   bool in_order_ = false;                 // a call had a credential of RPCSEC_GSS
   SlotLine slot_line_ = SlotLine::kNone;  // that Backlog::waiter is in
+  CallPredictions::Place prediction_;     // of ServerShared::predictions
   uint64_t answered_ = 0;
   Instant retry_at_ = Instant::never();
   Instant rate_at_ = Instant::never();                // when the rates allow the next call

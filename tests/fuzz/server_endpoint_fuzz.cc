@@ -81,7 +81,6 @@ class Target {
     shared_.pull_units_max = (start & 16) != 0 ? 6 : 64;
     shared_.reply_bytes_max = 16384;
     shared_.stats = RpcRdmaStats();
-    shared_.prediction = CallPrediction();
     while (!shared_.done.empty()) {
       (void)shared_.done.pop();
     }

@@ -62,6 +62,96 @@ TEST(CallPrediction, LearnsNeitherRpcsecGssNorWhatIsLongerThanItsMemory) {
   EXPECT_FALSE(prediction.matches(inline_call(kXid, longer).bytes()));
 }
 
+// The calls of connections take turns: each is predicted by its own, whatever the others' credentials are, until there are more
+// connections than predictions.
+class Crowd {
+ public:
+  explicit Crowd(uint32_t connections) : pool_(512, 1024, 64), shared_(6, pool_) {
+    for (uint32_t i = 0; i < connections; ++i) {
+      qps_.push_back(std::make_unique<test::FakeQueuePair>());
+      ServerOptions options;
+      options.credits = 2;
+      servers_.push_back(std::make_unique<ServerEndpoint>(shared_, *qps_.back(), options, InlineThresholds{}));
+      servers_.back()->start();
+    }
+  }
+  ~Crowd() { servers_.clear(); }
+
+  // A call of each.
+  void round(uint32_t rounds = 1) {
+    for (; rounds > 0; --rounds) {
+      for (uint32_t i = 0; i < servers_.size(); ++i) {
+        call(i);
+      }
+    }
+  }
+  void call(uint32_t i) {
+    const uint32_t xid = next_xid_++;
+    const Words body{0, 4, 0x686f'7374, i, i, 0};  // stamp, machine name, uid, gid, no more groups
+    const Words message = inline_call(xid, call_with(xid, 1, kAuthSys, body).add({7}));
+    ASSERT_TRUE(qps_[i]->deliver(chain_of(pool_, message.bytes(), 1024)));
+    servers_[i]->on_completions(now_);
+    Call call;
+    ASSERT_TRUE(servers_[i]->poll_call(now_, call));
+    EXPECT_EQ(call.context->header.xid, xid);
+    EXPECT_EQ(call.context->header.flavor, kAuthSys);
+    servers_[i]->reply(now_, call.id, chain_of(pool_, rpc_reply(xid).bytes(), 1024));
+    qps_[i]->finish_all_sends();
+    servers_[i]->on_completions(now_);
+  }
+  void leave(uint32_t i) {
+    servers_.erase(servers_.begin() + i);
+    qps_.erase(qps_.begin() + i);
+  }
+  const CallPredictions& predictions() const { return shared_.predictions; }
+
+ private:
+  HeapBufferPool pool_;
+  ServerShared shared_;
+  std::vector<std::unique_ptr<test::FakeQueuePair>> qps_;
+  std::vector<std::unique_ptr<ServerEndpoint>> servers_;
+  Instant now_ = Instant::from_ns(1'000'000);
+  uint32_t next_xid_ = 1;
+};
+
+TEST(CallPredictions, TwoClientsWithDifferentCredentialsAreBothPredicted) {
+  Crowd crowd(2);
+  crowd.round();
+  EXPECT_EQ(crowd.predictions().calls_learned, 2u);
+  EXPECT_EQ(crowd.predictions().calls_predicted, 0u);
+  crowd.round(50);
+  EXPECT_EQ(crowd.predictions().calls_learned, 2u);
+  EXPECT_EQ(crowd.predictions().calls_predicted, 100u);
+}
+
+TEST(CallPredictions, AsManyConnectionsAsThereArePlacesHaveOneEach) {
+  Crowd crowd(CallPredictions::kPlaces);
+  crowd.round(2);
+  EXPECT_EQ(crowd.predictions().calls_learned, CallPredictions::kPlaces);
+  EXPECT_EQ(crowd.predictions().calls_predicted, CallPredictions::kPlaces);
+}
+
+TEST(CallPredictions, WhereConnectionsShareAPlaceTheirCallsAreLearnedAnew) {
+  constexpr uint32_t kMore = 3;
+  Crowd crowd(CallPredictions::kPlaces + kMore);
+  crowd.round(2);
+  EXPECT_EQ(crowd.predictions().calls_predicted, CallPredictions::kPlaces - kMore);
+  crowd.leave(CallPredictions::kPlaces);  // the first of the places is one's own again
+  crowd.round(2);
+  EXPECT_EQ(crowd.predictions().calls_predicted, CallPredictions::kPlaces - kMore + 2 * (CallPredictions::kPlaces - kMore) + 1);
+}
+
+TEST(CallPredictions, WhoeverComesLaterFindsNothingOfWhoeverHadThePlace) {
+  CallPredictions predictions;
+  const CallPredictions::Place place = predictions.join();
+  const Words call = call_with(kXid, 1, kAuthSys, Words{1, 2, 3});
+  predictions.at(place).learn(inline_call(kXid, call).bytes(), header_of(call));
+  EXPECT_TRUE(predictions.at(place).matches(inline_call(kXid, call).bytes()));
+  predictions.leave(place);
+  EXPECT_EQ(predictions.join(), place);
+  EXPECT_FALSE(predictions.at(place).matches(inline_call(kXid, call).bytes()));
+}
+
 struct Taken {
   CallId id;
   uint32_t xid = 0;
@@ -87,6 +177,7 @@ class Lives {
  public:
   explicit Lives(uint64_t seed) : random_(seed) {
     options_.credits = 8;
+    options_.reverse_credits = random_.next_below(2) == 0 ? 3 : 0;
     options_.call_bytes_max = random_.next_below(4) == 0 ? 90 : 4096;
     options_.reply_bytes_max = random_.next_below(4) == 0 ? 60 : 4096;
     sides_[0].emplace(true, options_);
@@ -99,6 +190,10 @@ class Lives {
       compare();
     }
   }
+  // What happened in it.
+  [[nodiscard]] uint64_t predicted() const { return sides_[0]->shared.predictions.calls_predicted; }
+  [[nodiscard]] uint64_t refused() const { return sides_[0]->shared.stats.refused_again; }
+  [[nodiscard]] uint64_t reversed() const { return reversed_; }
 
  private:
   Words random_message() {
@@ -129,9 +224,7 @@ class Lives {
     }
     return Words().raw(raw);
   }
-  void deliver() {
-    const Words message = random_message();
-    const size_t piece = random_.next_below(8) == 0 ? 1 + random_.next_below(60) : 1024;
+  void deliver(const Words& message, size_t piece) {
     bool delivered[2] = {};
     for (uint32_t i = 0; i < 2; ++i) {
       Side& side = *sides_[i];
@@ -178,8 +271,42 @@ class Lives {
       side->server->reply(now_, taken.id, chain_of(side->pool, message.bytes(), piece));
     }
   }
+  // One of the next calls is to be refused, since it broke the client's last connection.
+  void refuse() {
+    const uint32_t xid = next_xid_ + random_.next_below(3);
+    for (auto& side : sides_) {
+      side->server->refuse_xid(xid);
+    }
+  }
+  // The XID of a call in reverse direction: its own, or one that a call of the client has as well.
+  uint32_t reverse_xid() { return random_.next_below(2) == 0 ? next_xid_ - 1 : 0x8000'0000 + random_.next_below(4); }
+  void call_client() {
+    const Words call = rpc_call(reverse_xid());
+    bool taken[2] = {};
+    for (uint32_t i = 0; i < 2; ++i) {
+      Side& side = *sides_[i];
+      side.server->enable_reverse();
+      taken[i] = side.server->submit_reverse(now_, chain_of(side.pool, call.bytes(), 1024)).ok();
+    }
+    EXPECT_EQ(taken[0], taken[1]);
+  }
+  // The Reply to one of these calls, or to none.
+  void answer_server() {
+    const uint32_t xid = reverse_xid();
+    const Words message = Words{xid, 1, 1 + random_.next_below(4), 0, 0, 0, 0}.raw(rpc_reply(xid).bytes());
+    deliver(message, 1024);
+    for (bool more = true; more;) {
+      ReverseOutcome outcomes[2];
+      more = sides_[0]->server->poll_reverse(outcomes[0]);
+      ASSERT_EQ(sides_[1]->server->poll_reverse(outcomes[1]), more);
+      EXPECT_EQ(outcomes[0].status, outcomes[1].status);
+      EXPECT_EQ(outcomes[0].xid, outcomes[1].xid);
+      EXPECT_EQ(bytes_of(outcomes[0].message), bytes_of(outcomes[1].message));
+      reversed_ += more ? 1 : 0;
+    }
+  }
   void act() {
-    switch (random_.next_below(16)) {
+    switch (random_.next_below(20)) {
       case 0:
         now_ = now_ + Duration::us(random_.next_below(300));
         for (auto& side : sides_) {
@@ -219,8 +346,17 @@ class Lives {
       case 11:
         reply();
         break;
+      case 12:
+        refuse();
+        break;
+      case 13:
+        call_client();
+        break;
+      case 14:
+        answer_server();
+        break;
       default:
-        deliver();
+        deliver(random_message(), random_.next_below(8) == 0 ? 1 + random_.next_below(60) : 1024);
         break;
     }
   }
@@ -233,6 +369,9 @@ class Lives {
     EXPECT_EQ(one.server->calls_taken(), other.server->calls_taken());
     EXPECT_EQ(one.server->calls_answered(), other.server->calls_answered());
     EXPECT_EQ(one.server->credits_granted(), other.server->credits_granted());
+    EXPECT_EQ(one.server->reverse_in_flight(), other.server->reverse_in_flight());
+    EXPECT_EQ(one.server->reverse_credits_granted(), other.server->reverse_credits_granted());
+    EXPECT_EQ(one.server->next_xid(), other.server->next_xid());
     EXPECT_EQ(one.server->next_deadline(), other.server->next_deadline());
     EXPECT_TRUE(one.server->is_consistent() && other.server->is_consistent());
     EXPECT_EQ(one.shared.done.size(), other.shared.done.size());
@@ -256,12 +395,68 @@ class Lives {
   Instant now_ = Instant::from_ns(1'000'000);
   uint32_t next_xid_ = 1;
   bool random_grant_ = false;
+  uint64_t reversed_ = 0;  // calls in reverse direction that have ended
 };
 
 TEST(ServerExpress, ComesToTheSameAsTheGeneralPaths) {
+  uint64_t predicted = 0;
+  uint64_t refused = 0;
+  uint64_t reversed = 0;
   for (uint64_t seed = 0; seed < 1000 && !HasFailure(); ++seed) {
     SCOPED_TRACE(seed);
-    Lives(seed).run();
+    Lives lives(seed);
+    lives.run();
+    predicted += lives.predicted();
+    refused += lives.refused();
+    reversed += lives.reversed();
+  }
+  // Else nothing has been compared.
+  EXPECT_GT(predicted, 1000u);
+  EXPECT_GT(refused, 100u);
+  EXPECT_GT(reversed, 100u);
+}
+
+// A call that would be predicted is refused all the same when its XID has broken the client's last connection, and once only.
+TEST(ServerExpress, RefusesTheXidOfACallThatWouldBePredicted) {
+  Side with(true, {.credits = 8});
+  Side without(false, {.credits = 8});
+  for (Side* side : {&with, &without}) {
+    side->server->refuse_xid(2);
+    for (const uint32_t xid : {1u, 2u, 2u}) {
+      ASSERT_TRUE(side->qp.deliver(chain_of(side->pool, inline_call(xid, rpc_call(xid)).bytes(), 1024)));
+      side->server->on_completions(Instant::from_ns(1'000'000));
+    }
+    EXPECT_EQ(side->shared.stats.refused_again, 1u);
+    ASSERT_EQ(side->qp.posted().size(), 1u);
+    EXPECT_EQ(words_of(side->qp.posted().front().payload), (std::vector<uint32_t>{2, 1, 8, 4, 2}));  // ERR_CHUNK
+    EXPECT_EQ(side->server->calls_in_flight(), 2u);
+    EXPECT_EQ(side->shared.predictions.calls_predicted, side == &with ? 1u : 0u);
+  }
+}
+
+// A Reply to a call in reverse direction is no call, though it begins as one; and a call under the same XID is predicted.
+TEST(ServerExpress, TellsRepliesInReverseDirectionFromCalls) {
+  for (const bool express : {true, false}) {
+    Side side(express, {.credits = 8, .reverse_credits = 2});
+    const Instant now = Instant::from_ns(1'000'000);
+    const auto send = [&](const Words& message) {
+      ASSERT_TRUE(side.qp.deliver(chain_of(side.pool, message.bytes(), 1024)));
+      side.server->on_completions(now);
+    };
+    send(inline_call(1, rpc_call(1)));
+    side.server->enable_reverse();
+    ASSERT_TRUE(side.server->submit_reverse(now, chain_of(side.pool, rpc_call(7).bytes(), 1024)).ok());
+    send(inline_call(7, rpc_call(7)));
+    EXPECT_EQ(side.server->calls_in_flight(), 2u);
+    EXPECT_EQ(side.shared.predictions.calls_predicted, express ? 1u : 0u);
+    EXPECT_EQ(side.server->reverse_in_flight(), 1u);
+    send(Words{7, 1, 2, 0, 0, 0, 0}.raw(rpc_reply(7).bytes()));
+    EXPECT_EQ(side.server->calls_in_flight(), 2u);
+    EXPECT_EQ(side.server->reverse_in_flight(), 0u);
+    ReverseOutcome outcome;
+    ASSERT_TRUE(side.server->poll_reverse(outcome));
+    EXPECT_EQ(outcome.status, ReverseStatus::kReplied);
+    EXPECT_EQ(outcome.xid, 7u);
   }
 }
 
