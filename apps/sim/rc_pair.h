@@ -86,6 +86,10 @@ class RcPair {
       return false;
     }
     CW_ASSERT(frame->append(raw) == raw.size());
+    if (rc::RcQp* qp = is_plain(to) ? nullptr : node.endpoint->predicting(frame->bytes(), port)) {
+      node.endpoint->take_predicted(now, *qp, frame);
+      return true;
+    }
     const auto view = wire::PacketView::parse(frame->bytes());
     if (!view.ok() || !wire::verify_icrc(*view)) {
       ++node.bad_frames;

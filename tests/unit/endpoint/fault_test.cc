@@ -126,6 +126,7 @@ TEST(Fault, MutatedMessagesLeaveNothingBehind) {
   SeededRandom random(kSeed);
   HeapBufferPool pool(1024, 2048, 1024);
   ServerShared shared(16, pool);
+  shared.express = cw::test::takes_express_paths();
   ServerOptions options;
   options.credits = 4;
   options.limits.read_bytes_max = 4096;
@@ -203,6 +204,7 @@ TEST(Fault, MutatedMessagesLeaveNothingBehind) {
 TEST(Fault, AFailedConnectionLeavesItsNeighboursAlone) {
   HeapBufferPool pool(64, 2048, 16);
   ServerShared shared(4, pool);
+  shared.express = cw::test::takes_express_paths();
   ServerOptions options;
   options.credits = 4;
   const InlineThresholds thresholds;

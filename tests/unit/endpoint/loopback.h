@@ -16,6 +16,7 @@
 #include "rpcrdma/backend/bench_program.h"
 #include "rpcrdma/endpoint/client_endpoint.h"
 #include "rpcrdma/endpoint/server_endpoint.h"
+#include "tests/support/express.h"
 #include "tests/support/fake_queue_pair.h"
 
 namespace cw::rpcrdma {
@@ -67,6 +68,7 @@ class Loopback {
                                                                  .remote_invalidation = options.remote_invalidation},
                                                 0xffff'fff0, client_stats)) {
     EXPECT_TRUE(programs.add(bench));
+    shared->express = cw::test::takes_express_paths();
     server->start();
     client->start();
   }

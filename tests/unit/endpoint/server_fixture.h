@@ -10,6 +10,7 @@
 #include "base/heap_buffer_pool.h"
 #include "base/random.h"
 #include "rpcrdma/endpoint/server_endpoint.h"
+#include "tests/support/express.h"
 #include "tests/support/fake_queue_pair.h"
 #include "tests/unit/endpoint/words.h"
 
@@ -26,6 +27,7 @@ class ServerFixture : public ::testing::Test {
     pool = std::make_unique<HeapBufferPool>(buffers, 2048, views);
     qp = std::make_unique<test::FakeQueuePair>(send_queue_depth);
     shared = std::make_unique<ServerShared>(slots, *pool);
+    shared->express = cw::test::takes_express_paths();
     server = std::make_unique<ServerEndpoint>(*shared, *qp, options, thresholds);
     server->start();
   }

@@ -362,7 +362,7 @@ TEST(AtomicResponder, RefusesARequestWithPayloadWhereNoneBelongs) {
 TEST(Atomic, EachIsExecutedOnceOverABadLink) {
   uint64_t replayed = 0;
   for (uint64_t seed = 1; seed <= 30; ++seed) {
-    sim::RcPairOptions options;
+    sim::RcPairOptions options = pair_options();
     options.seed = seed;
     options.connect = {.initiator_depth = static_cast<uint8_t>(1 + seed % 16), .responder_resources = 16, .ack_timeout = 8};
     options.qp.remote_access = verbs::RemoteAccess::kAll;

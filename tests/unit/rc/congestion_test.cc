@@ -238,7 +238,7 @@ class Bottleneck {
     return options;
   }
   static sim::RcPairOptions options(bool congestion_control) {
-    sim::RcPairOptions options;
+    sim::RcPairOptions options = pair_options();
     options.connect.path_mtu_bytes = kMtu;
     options.qp = qp_options(congestion_control);
     return options;

@@ -127,7 +127,7 @@ TEST(Credits, AreToldWhenTheOwnerWantsIt) {
 
 // Both ends count: no receiver is ever "not ready", however few receives there are beyond the first message.
 TEST(Credits, SpareThePeerRnrNaks) {
-  sim::RcPairOptions options;
+  sim::RcPairOptions options = pair_options();
   options.qp.advertise_credits = true;
   sim::RcPair pair(options);
   pair.qps[1]->post_receives(2);

@@ -95,7 +95,7 @@ TEST(Keepalive, IsOffUnlessAskedFor) {
 
 // Both sides of an idle pair ask; after a while one of them is gone.
 TEST(Keepalive, TwoIdlePeersKeepEachOtherUntilOneIsGone) {
-  sim::RcPairOptions options;
+  sim::RcPairOptions options = pair_options();
   options.qp.keepalive = Duration::seconds(1);
   sim::RcPair pair(options);
   pair.link.faults.loss = 100;

@@ -14,6 +14,7 @@
 #include "apps/sim/rc_pair.h"
 #include "base/heap_buffer_pool.h"
 #include "rocev2/endpoint.h"
+#include "tests/support/express.h"
 
 namespace cw::rc::test {
 
@@ -57,7 +58,9 @@ struct LoneQpOptions {
   bool exposes_memory = false;
   QpState state = QpState::kRts;
   uint32_t buffers = 128;
-  EndpointOptions endpoint{.qp_max = 8, .send_work_max = 64, .receive_work_max = 16, .read_replay_max = 2};
+  wire::Path path = sim::RcPair::path(0);  // its own; Inbound has the peer's
+  EndpointOptions endpoint{
+      .qp_max = 8, .send_work_max = 64, .receive_work_max = 16, .read_replay_max = 2, .express = cw::test::takes_express_paths()};
 };
 
 // Options of the client role: READ and WRITE of domain 7 allowed.
@@ -91,6 +94,13 @@ struct Inbound {
   uint16_t port = 0;
   bool marked = false;  // Congestion Experienced
 };
+
+// Of two endpoints on a link.
+[[nodiscard]] inline sim::RcPairOptions pair_options() {
+  sim::RcPairOptions options;
+  options.endpoint.express = cw::test::takes_express_paths();
+  return options;
+}
 
 class LoneQp {
  public:
@@ -138,6 +148,11 @@ class LoneQp {
     wire::build_packet(packet, wire::PathHeader(inbound.path), 1, bth, inbound.extensions, Bytes(inbound.payload));
     if (inbound.marked) {
       sim::mark_ipv4(MutableBytes(packet.head->data, packet.head->size));
+    }
+    if (RcQp* who = endpoint->predicting(packet.head->bytes(), inbound.port)) {
+      endpoint->take_predicted(now, *who, packet.head);
+      EXPECT_TRUE(qp->is_consistent());
+      return true;
     }
     const auto view = wire::PacketView::parse(packet.head->bytes());
     EXPECT_TRUE(view.ok() && wire::verify_icrc(*view));
@@ -254,7 +269,7 @@ class LoneQp {
  private:
   static RcConnect connect_of(const LoneQpOptions& options) {
     RcConnect connect = options.connect;
-    connect.path = sim::RcPair::path(0);
+    connect.path = options.path;
     connect.remote_qpn = verbs::Qpn(0x1234);
     connect.local_first_psn = Psn(options.local_psn);
     connect.remote_first_psn = Psn(options.remote_psn);

@@ -2,12 +2,13 @@
 #include <gtest/gtest.h>
 
 #include "apps/sim/rc_pair.h"
+#include "tests/unit/rc/lone_qp.h"
 
 namespace cw::sim {
 namespace {
 
 RcPairOptions options(uint32_t mtu_bytes = 1024) {
-  RcPairOptions options;
+  RcPairOptions options = rc::test::pair_options();
   options.connect.path_mtu_bytes = mtu_bytes;
   options.connect.initiator_depth = 8;
   options.connect.responder_resources = 8;

@@ -490,7 +490,7 @@ void read_into_ring(const RingCase& one) {
   constexpr uint32_t kPackets = 2048;
   constexpr uint32_t kReads = 5;
   constexpr uint32_t kBytes = kPackets * 1024;
-  sim::RcPairOptions options;
+  sim::RcPairOptions options = pair_options();
   options.connect.path_mtu_bytes = 1024;
   options.connect.peer_hold_packets = one.causeway ? 512 : 0;
   options.connect.initiator_depth = one.depth;

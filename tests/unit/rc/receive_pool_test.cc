@@ -96,7 +96,7 @@ TEST(ReceivePool, ATooLongMessageIsDeliveredAsAnErrorAndPostedForAgain) {
 // Proves RPCRDMA-2.3.2-2: of a message of five packets four have arrived. Until the fifth completes its receive no Buffer of it
 // goes to anybody else, whoever asks and whatever he writes into what he gets; nor afterwards, while the owner holds it.
 TEST(ReceivePool, WhatAReceiveHasTakenIsNobodyElsesUntilItIsGivenBack) {
-  sim::RcPairOptions options;
+  sim::RcPairOptions options = pair_options();
   options.connect.path_mtu_bytes = 1024;
   options.qp.receive_bytes_max = 8192;
   sim::RcPair pair(options);
@@ -111,7 +111,7 @@ TEST(ReceivePool, WhatAReceiveHasTakenIsNobodyElsesUntilItIsGivenBack) {
       }
     }
   };
-  const std::vector<uint8_t> first = sim::random_bytes(1, 5 * 1024);
+  const std::vector<uint8_t> first = sim::random_bytes(1, size_t{5} * 1024);
   const std::vector<uint8_t> second = sim::random_bytes(2, 3000);
   uint32_t to_client = 0;
   pair.link.tap_context = &to_client;
@@ -144,15 +144,15 @@ TEST(ReceivePool, WhatAReceiveHasTakenIsNobodyElsesUntilItIsGivenBack) {
 
 TEST(ReceivePool, ASmallPoolDelaysAndNeverDeadlocks) {
   ReceivePool pool;
-  sim::RcPairOptions pair_options;
-  pair_options.qp.min_rnr_timer = 1;
-  pair_options.qp.receive_pool = &pool;
-  sim::RcPair pair(pair_options);
+  sim::RcPairOptions settings = pair_options();
+  settings.qp.min_rnr_timer = 1;
+  settings.qp.receive_pool = &pool;
+  sim::RcPair pair(settings);
   std::vector<std::array<RcQp*, 2>> connections{{pair.qps[0], pair.qps[1]}};
   for (uint32_t i = 1; i < 8; ++i) {
     std::array<RcQp*, 2> both{};
     for (uint32_t node = 0; node < 2; ++node) {
-      both[node] = *pair.endpoint(node).create_qp(pair_options.qp);
+      both[node] = *pair.endpoint(node).create_qp(settings.qp);
     }
     for (uint32_t node = 0; node < 2; ++node) {
       RcConnect connect{.path = sim::RcPair::path(node), .remote_qpn = both[1 - node]->local_qpn()};
