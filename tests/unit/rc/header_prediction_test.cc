@@ -4,30 +4,82 @@
 
 #include <cstring>
 
+#include "rocev2/rc/responder.h"
+#include "rocev2/wire/cnp.h"
+#include "rocev2/wire/ethernet.h"
 #include "rocev2/wire/ipv4.h"
+#include "rocev2/wire/ipv6.h"
 #include "tests/unit/rc/lone_qp.h"
 
 namespace cw::rc::test {
 namespace {
 
-constexpr uint32_t kIp = 14;
 constexpr uint32_t kFirstPsn = 5000;
 
 using Frame = std::vector<uint8_t>;
 
-// What a sender that means it does after a change: both sums are right again. Of what is IPv4 still.
-void close_frame(Frame& frame) {
-  if (frame.size() < HeaderPrediction::kFrameBytesMin || frame[kIp] >> 4 != 4) {
-    return;
+// What the frames of a connection look like. Only the first kind is predicted, and gets prepared headers.
+struct Look {
+  bool ipv6 = false;
+  uint16_t vlan = 0;
+  bool is_common() const { return !ipv6 && vlan == 0; }
+};
+constexpr Look kCommon{};
+constexpr Look kLooks[] = {kCommon, {.ipv6 = true}, {.vlan = 42}, {.ipv6 = true, .vlan = 42}};
+
+wire::Path path_of(uint32_t node, const Look& look) {
+  wire::Path path = sim::RcPair::path(node);
+  path.vlan = look.vlan;
+  if (look.ipv6) {
+    for (IpAddress* address : {&path.local, &path.remote}) {
+      std::array<uint8_t, 16> raw{0x20, 0x01, 0x0d, 0xb8};
+      store_be32(raw.data() + 12, address->to_v4());
+      *address = IpAddress{raw};
+    }
   }
-  store_be16(frame.data() + kIp + 10, 0);
-  const uint64_t sum = wire::ipv4_sum(std::span<const uint8_t, wire::Ipv4::kSize>(frame.data() + kIp, wire::Ipv4::kSize));
-  store_be16(frame.data() + kIp + 10, static_cast<uint16_t>(~wire::fold_ones_complement(sum)));
-  const size_t end = frame.size() - wire::kIcrcBytes;
-  store_le32(frame.data() + end, wire::Icrc(Bytes(frame).subspan(kIp, end - kIp)).value());
+  return path;
 }
 
-LoneQpOptions options_of(bool predicts, bool recovers) {
+// Where its IP header begins.
+uint32_t ip_of(const Frame& frame) {
+  const bool tagged = load_be16(frame.data() + 12) == wire::kEtherTypeVlan;
+  return wire::Ethernet::kSize + (tagged ? uint32_t{wire::VlanTag::kSize} : 0);
+}
+
+// The checksum of an IPv4 header is right again.
+void close_ip(uint8_t* ip) {
+  store_be16(ip + 10, 0);
+  const uint64_t sum = wire::ipv4_sum(std::span<const uint8_t, wire::Ipv4::kSize>(ip, wire::Ipv4::kSize));
+  store_be16(ip + 10, static_cast<uint16_t>(~wire::fold_ones_complement(sum)));
+}
+
+// What a sender that means it does after a change: both sums are right again. Of what is IP still.
+void close_frame(Frame& frame) {
+  const uint32_t ip_at = frame.size() < HeaderPrediction::kFrameBytesMin ? 0 : ip_of(frame);
+  const uint32_t version = frame.empty() ? 0 : frame[ip_at] >> 4;
+  const uint32_t ip_bytes = version == 6 ? wire::Ipv6::kSize : wire::Ipv4::kSize;
+  if (ip_at == 0 || (version != 4 && version != 6) || frame.size() < ip_at + ip_bytes + 8 + 12 + wire::kIcrcBytes) {
+    return;
+  }
+  if (version == 4) {
+    close_ip(frame.data() + ip_at);
+  }
+  const size_t end = frame.size() - wire::kIcrcBytes;
+  store_le32(frame.data() + end, wire::Icrc(Bytes(frame).subspan(ip_at, end - ip_at)).value());
+}
+
+// The network has met congestion: Congestion Experienced, which the iCRC does not cover.
+void mark(Frame& frame) {
+  uint8_t* ip = frame.data() + ip_of(frame);
+  if (ip[0] >> 4 == 6) {
+    ip[1] |= 0x30;
+  } else {
+    ip[1] |= 3;
+    close_ip(ip);
+  }
+}
+
+LoneQpOptions options_of(bool predicts, bool recovers, const Look& look = kCommon) {
   LoneQpOptions options = client_options();
   options.qp.selective_recovery = recovers;
   options.qp.receive_bytes_max = 200;
@@ -35,12 +87,14 @@ LoneQpOptions options_of(bool predicts, bool recovers) {
   options.endpoint.receive_work_max = 12;
   options.endpoint.ack_delay = kAckDelay;
   options.endpoint.express = predicts;
+  options.path = path_of(0, look);
   return options;
 }
 
 // One of the two ends.
 struct End : LoneQp {
-  explicit End(bool predicts, bool recovers = true) : LoneQp(options_of(predicts, recovers)) {}
+  explicit End(bool predicts, bool recovers = true, const Look& look_of_frames = kCommon)
+      : LoneQp(options_of(predicts, recovers, look_of_frames)), look(look_of_frames) {}
   explicit End(const LoneQpOptions& options) : LoneQp(options) {}
 
   // As node::Node::on_frame. Says what became of the frame.
@@ -76,6 +130,23 @@ struct End : LoneQp {
     release_buffers(packet.head);
     return frame;
   }
+  // A packet of the peer.
+  Inbound of_peer(Opcode opcode, uint32_t psn, size_t bytes = 0) const {
+    Inbound inbound = test::send(opcode, psn, bytes);
+    inbound.path = path_of(1, look);
+    return inbound;
+  }
+  void answer(uint32_t psn, uint8_t syndrome) {
+    Inbound inbound = of_peer(Opcode::kRcAcknowledge, psn);
+    inbound.extensions.aeth = wire::Aeth{syndrome, 0};
+    receive(inbound);
+  }
+  void notify_of_congestion() {
+    Inbound inbound = of_peer(Opcode::kCnp, 0);
+    inbound.payload.assign(wire::kCnpReservedBytes, 0);
+    receive(inbound);
+  }
+  Look look;
   uint32_t predicted = 0;
 };
 
@@ -97,6 +168,7 @@ void expect_same(End& one, End& other) {
   EXPECT_EQ(info.expected_psn, theirs.expected_psn);
   EXPECT_EQ(info.msn, theirs.msn);
   EXPECT_EQ(info.gap, theirs.gap);
+  EXPECT_EQ(info.rate_bytes_per_second, theirs.rate_bytes_per_second);
   EXPECT_EQ(info.receives_posted, theirs.receives_posted);
   EXPECT_EQ(one.endpoint->log().size(), other.endpoint->log().size());
 }
@@ -220,6 +292,132 @@ TEST(HeaderPrediction, GoesOnWhereThePsnWraps) {
   EXPECT_EQ(without.predicted, 0u);
 }
 
+// The MSN counts messages: to see it wrap takes 16 million of them, or a state that has seen them.
+TEST(HeaderPrediction, GoesOnWhereTheMsnWraps) {
+  const LoneQpOptions options = options_of(true, true);
+  RcCore core(1, 1, 4, 1, recovery_limits(1, 1), 1, 1, nullptr);
+  HeapBufferPool pool(4, 256, 1);
+  uint32_t msns[2];
+  for (const bool predicted : {false, true}) {
+    QpContext context(core);
+    ReceiveState state;
+    state.expected = Psn(0);
+    state.ack_psn = Psn(0xff'ffff);
+    state.msn = 0xff'ffff;
+    state.receives = 1;
+    state.receive_bytes_max = 256;
+    context.mtu_bytes = 256;
+    context.psn_window_packets = 1024;
+    wire::TxPacket packet;
+    packet.head = pool.allocate_one();
+    wire::Bth bth;
+    bth.opcode = kOnly;
+    wire::build_packet(packet, wire::PathHeader(options.path), 1, bth, {}, Bytes(random_bytes(1, 40)));
+    if (predicted) {
+      ASSERT_TRUE(takes_whole_send(context, state));
+      take_whole_send(context, state, Instant(), packet.head, false, true);
+    } else {
+      const auto view = wire::PacketView::parse(packet.head->bytes());
+      ASSERT_TRUE(view.ok());
+      ASSERT_TRUE(on_request(context, state, Instant(), *view, packet.head).took_frame);
+    }
+    msns[predicted ? 1 : 0] = state.msn;
+    EXPECT_EQ(state.expected, Psn(1));
+    context.completions.front()->payload.clear();
+    core.receives.destroy(context.completions.pop());
+  }
+  EXPECT_EQ(msns[0], 0u);
+  EXPECT_EQ(msns[1], 0u);
+}
+
+// Frames over IPv6 or with a tag are nobody's common case: the general path has them all.
+TEST(HeaderPrediction, LeavesIpv6AndVlanToTheGeneralPath) {
+  for (const Look& look : kLooks) {
+    SCOPED_TRACE(testing::Message() << "IPv6 " << look.ipv6 << ", VLAN " << look.vlan);
+    End with(true, true, look);
+    End without(false, true, look);
+    with.qp->post_receives(4);
+    without.qp->post_receives(4);
+    for (uint32_t i = 0; i < 4; ++i) {
+      const Frame frame = with.frame_of(with.of_peer(kOnly, kFirstPsn + i, 40));
+      EXPECT_EQ(with.deliver(frame), "taken");
+      EXPECT_EQ(without.deliver(frame), "taken");
+      EXPECT_TRUE(with.post_send(60, i + 1).ok() && without.post_send(60, i + 1).ok());
+      expect_same_sent(with, without);
+      with.answer(1000 + i, wire::Aeth::kCreditsInvalid);
+      without.answer(1000 + i, wire::Aeth::kCreditsInvalid);
+      expect_same(with, without);
+    }
+    EXPECT_EQ(with.predicted, look.is_common() ? 3u : 0u);
+  }
+}
+
+// Nor is a frame predicted that shows the other family or tag than what was learned.
+TEST(HeaderPrediction, DoesNotTakeAFrameOfAnotherLook) {
+  End end(true);
+  end.qp->post_receives(2);
+  EXPECT_EQ(end.deliver(end.frame_of(send(kOnly, kFirstPsn, 40))), "taken");
+  for (const Look& look : kLooks) {
+    Inbound inbound = send(kOnly, kFirstPsn + 1, 40);
+    inbound.path = path_of(1, look);
+    EXPECT_EQ(end.endpoint->predicting(end.frame_of(inbound), 0) != nullptr, look.is_common());
+  }
+  (void)end.completions();
+}
+
+// A frame that the network has marked is answered with a notification, by the general path; what comes behind it unmarked is
+// predicted again.
+TEST(HeaderPrediction, LeavesAMarkedFrameToTheGeneralPath) {
+  End with(true);
+  End without(false);
+  with.qp->post_receives(4);
+  without.qp->post_receives(4);
+  for (uint32_t i = 0; i < 4; ++i) {
+    Frame frame = with.frame_of(send(kOnly, kFirstPsn + i, 40));
+    if (i == 2) {
+      mark(frame);
+    }
+    EXPECT_EQ(with.deliver(frame), "taken");
+    EXPECT_EQ(without.deliver(frame), "taken");
+    EXPECT_EQ(with.predicted, i < 2 ? i : i - 1);
+    expect_same_sent(with, without);
+    EXPECT_EQ(with.endpoint->stats().cnps_sent, i < 2 ? 0u : 1u);
+    expect_same(with, without);
+  }
+  EXPECT_EQ(with.endpoint->stats().ecn_marked, 1u);
+}
+
+// A notification limits the rate of prepared SENDs as that of others, and what comes in is predicted all the same.
+TEST(PreparedSend, KeepsToTheRateThatANotificationSets) {
+  const auto slow = [](bool predicts) {
+    LoneQpOptions options = options_of(predicts, true);
+    options.qp.rate = {.line_rate = 100'000'000, .floor_rate = 10'000'000};
+    return options;
+  };
+  End with(slow(true));
+  End without(slow(false));
+  for (End* end : {&with, &without}) {
+    end->qp->post_receives(8);
+    EXPECT_EQ(end->deliver(end->frame_of(send(kOnly, kFirstPsn, 40))), "taken");
+    for (uint32_t i = 0; i < 16; ++i) {
+      EXPECT_TRUE(end->post_send(200, i + 1).ok());
+    }
+    end->notify_of_congestion();
+    EXPECT_GT(end->qp->info().rate_bytes_per_second, 0u);
+  }
+  for (uint32_t i = 1; i < 8; ++i) {
+    const Frame frame = with.frame_of(send(kOnly, kFirstPsn + i, 40));
+    EXPECT_EQ(with.deliver(frame), "taken");
+    EXPECT_EQ(without.deliver(frame), "taken");
+    EXPECT_EQ(with.predicted, i);
+    expect_same_sent(with, without);
+    with.pass(Duration::us(5));
+    without.pass(Duration::us(5));
+    expect_same(with, without);
+  }
+  EXPECT_GT(with.endpoint->stats().paced_turns, 0u);
+}
+
 // A queue pair that drains begins nothing of its own, and still takes what the peer sends.
 TEST(HeaderPrediction, TakesWhatComesWhileTheQueuePairDrains) {
   End with(true);
@@ -253,11 +451,12 @@ TEST(HeaderPrediction, TakesWhatComesWhileTheQueuePairDrains) {
 
 // What a peer, the network or a stranger may do to a frame.
 Frame random_frame(RandomSource& random, End& maker, uint32_t psn) {
-  Inbound inbound = send(kOnly, psn, size_t{4} * (1 + random.next_below(50)));
+  Inbound inbound = maker.of_peer(kOnly, psn, size_t{4} * (1 + random.next_below(50)));
   inbound.ack_request = random.next_below(4) != 0;
   if (random.next_below(4) != 0) {
     return maker.frame_of(inbound);
   }
+  bool marked = false;
   switch (random.next_below(8)) {
     case 0:
       inbound.psn += random.next_below(9) - 4;
@@ -277,10 +476,16 @@ Frame random_frame(RandomSource& random, End& maker, uint32_t psn) {
     case 5:
       inbound.pkey = random.next_below(2) != 0 ? 0x7fff : 0x8001;
       break;
+    case 6:
+      marked = true;
+      break;
     default:
       break;
   }
   Frame frame = maker.frame_of(inbound);
+  if (marked) {
+    mark(frame);
+  }
   const uint32_t changes = random.next_below(3);
   for (uint32_t i = 0; i < changes; ++i) {
     frame[random.next_below(std::min<uint32_t>(static_cast<uint32_t>(frame.size()), 64))] ^=
@@ -314,27 +519,29 @@ void post_same(RandomSource& random, End& one, End& other) {
   EXPECT_EQ(post(one), post(other));
 }
 
-// The peer answers some of what was sent: an acknowledgement, a NAK, or to wait.
+// The peer answers some of what was sent: an acknowledgement, a NAK, or to wait; or it has met congestion.
 void answer_same(RandomSource& random, End& one, End& other) {
   const RcQpInfo info = one.qp->info();
   const uint32_t psn = info.una.value() + random.next_below(info.packets_in_flight + 1);
-  switch (random.next_below(8)) {
-    case 0:
-      one.receive_nak(psn, NakCode::kPsnSequenceError);
-      other.receive_nak(psn, NakCode::kPsnSequenceError);
-      return;
-    case 1:
-      one.receive_rnr(psn, 1);
-      other.receive_rnr(psn, 1);
-      return;
-    case 2:
-      one.receive_aeth(psn, 3);  // so many receives
-      other.receive_aeth(psn, 3);
-      return;
-    default:
-      one.receive_ack(psn);
-      other.receive_ack(psn);
-      return;
+  const uint32_t kind = random.next_below(10);
+  for (End* end : {&one, &other}) {
+    switch (kind) {
+      case 0:
+        end->answer(psn, 0x60 | static_cast<uint8_t>(NakCode::kPsnSequenceError));
+        break;
+      case 1:
+        end->answer(psn, 0x20 | 1);  // no receive
+        break;
+      case 2:
+        end->answer(psn, 3);  // so many receives
+        break;
+      case 3:
+        end->notify_of_congestion();
+        break;
+      default:
+        end->answer(psn, wire::Aeth::kCreditsInvalid);
+        break;
+    }
   }
 }
 
@@ -342,8 +549,9 @@ void live_twice(uint64_t seed, uint32_t& predicted) {
   SCOPED_TRACE(seed);
   SeededRandom random(seed);
   const bool recovers = random.next_below(2) == 0;
-  End with(true, recovers);
-  End without(false, recovers);
+  const Look& look = kLooks[seed % 8 < 5 ? 0 : seed % 8 - 4];
+  End with(true, recovers, look);
+  End without(false, recovers, look);
   for (uint32_t step = 0; step < 200 && !testing::Test::HasFailure(); ++step) {
     const uint32_t psn = with.qp->info().expected_psn.value();
     switch (random.next_below(16)) {
@@ -392,6 +600,7 @@ void live_twice(uint64_t seed, uint32_t& predicted) {
   expect_same(with, without);
   expect_same_sent(with, without);
   EXPECT_EQ(without.predicted, 0u);
+  EXPECT_TRUE(look.is_common() || with.predicted == 0);
   predicted += with.predicted;
 }
 
