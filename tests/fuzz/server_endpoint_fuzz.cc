@@ -199,7 +199,7 @@ class Target {
     } else if ((kind & 0x08) != 0) {
       const uint32_t count = 1 + a % 3;
       for (uint32_t i = 0; i < count; ++i) {
-        out.word(1).word(head + 4).segment(0x22 + i, (uint32_t{b} * (i + 1) * 5) % 1500, 0x1000 * (i + 1));
+        out.word(1).word(head + 4).segment(0x22 + i, (uint32_t{b} * (i + 1) * 5) % 1500, uint64_t{0x1000} * (i + 1));
       }
       inline_bytes = 4;
     }
