@@ -3,6 +3,7 @@
 #include <fcntl.h>
 
 #include <algorithm>
+#include <cerrno>
 
 #include "base/assert.h"
 
@@ -38,6 +39,9 @@ std::unique_ptr<RdmaDevice> RdmaDevice::open(const RdmaCore& core, ibv_device* w
   for (const MutableBytes& piece : memory) {
     ibv_mr* mr = core.reg_mr(device->pd_, piece.data(), piece.size(), IBV_ACCESS_LOCAL_WRITE);
     if (mr == nullptr) {
+      const int why = errno;
+      device.reset();  // which has calls of its own
+      errno = why;
       return nullptr;
     }
     device->regions_.push_back({piece.data(), piece.data() + piece.size(), mr});

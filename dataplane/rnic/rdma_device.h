@@ -53,8 +53,7 @@ class RdmaDevice {
   [[nodiscard]] bool is_infiniband(uint8_t port) const;
 
   uint32_t connections = 0;
-  bool is_gone = false;     // nothing new on it
-  bool is_removed = false;  // the connection manager has said so, and that was told
+  bool is_gone = false;  // nothing new on it
 
  private:
   struct Region {

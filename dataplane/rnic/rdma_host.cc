@@ -2,15 +2,19 @@
 
 #include <fcntl.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <utility>
 
 #include "base/assert.h"
 #include "control/config/kernel_address.h"
 #include "dataplane/monotonic_clock.h"
+#include "telemetry/log.h"
 
 namespace cw::dataplane {
 namespace {
@@ -25,6 +29,7 @@ constexpr Duration kQuietEvents = Duration::us(20);
 constexpr Duration kListenRetry = Duration::seconds(1);
 constexpr Duration kListenRetryMax = Duration::seconds(30);
 constexpr Duration kOpenRetry = Duration::seconds(10);
+constexpr Duration kRemovalLook = Duration::ms(500);
 constexpr IpAddress kWildcardV6{};
 const IpAddress kWildcardV4 = IpAddress::v4(0);
 
@@ -78,6 +83,39 @@ bool is_of_queue_pair(ibv_event_type type) {
   }
 }
 
+// What ends connections, or keeps clients out, without a word of theirs. Only what no client can bring about.
+void log_device_event(rnic::DeviceEvent event, const char* device, int port) {
+  switch (event) {
+    case rnic::DeviceEvent::kPortDown:
+      return telemetry::log_warning("RDMA device {}: port {} is down", device, port);
+    case rnic::DeviceEvent::kPortUp:
+      return telemetry::log_info("RDMA device {}: port {} is ACTIVE", device, port);
+    case rnic::DeviceEvent::kDeviceFatal:
+      return telemetry::log_error("RDMA device {} has failed: its connections end", device);
+    case rnic::DeviceEvent::kCompletionQueueError:
+      return telemetry::log_error("RDMA device {}: a completion queue has failed: the connections on it end", device);
+    default:
+      return;
+  }
+}
+
+ino_t node_of(const ibv_device& device) {
+  struct stat found {};
+  return device.dev_path[0] != '\0' && stat(device.dev_path, &found) == 0 ? found.st_ino : 0;
+}
+
+// The kernel waits for a device of librdmacm's until its descriptors are closed, and librdmacm has no function that does so: it
+// will close their numbers, which have to stay its own until then.
+void let_go(const ibv_context& context) {
+  const int nothing = eventfd(0, EFD_CLOEXEC);
+  if (nothing >= 0) {
+    for (const int fd : {context.cmd_fd, context.async_fd}) {
+      (void)dup3(nothing, fd, O_CLOEXEC);
+    }
+    close(nothing);
+  }
+}
+
 }  // namespace
 
 RdmaHost::RdmaHost(const RdmaHostOptions& options, std::vector<MutableBytes> memory, const RdmaCore* core)
@@ -97,6 +135,9 @@ RdmaHost::~RdmaHost() {
     }
   }
   devices_.clear();
+  if (cm_list_ != nullptr) {
+    core_->cm_free_devices(cm_list_);
+  }
   if (channel_ != nullptr) {
     core_->cm_destroy_event_channel(channel_);
   }
@@ -153,16 +194,17 @@ Status RdmaHost::listen(uint16_t port) {
   return is_open ? Status{} : cw::fail(Error::kNoResources);
 }
 
-bool RdmaHost::listen_on(Listener& listener) {
+bool RdmaHost::listen_on(Instant now, Listener& listener) {
   if (core_->cm_create_id(channel_, &listener.id, &listener, RDMA_PS_TCP) != 0) {
     listener.id = nullptr;
     return false;
   }
   sockaddr_storage raw{};
   (void)control::write_address({listener.address, listener.wanted.port}, raw);
-  // An address of another device than the one that is named would take no connection.
+  // An address of another device than the one that is named would take no connection, nor does one of a device that is going.
   if (core_->cm_bind_addr(listener.id, reinterpret_cast<sockaddr*>(&raw)) != 0 ||
-      (listener.id->verbs != nullptr && !serves(listener.wanted, listener.id->verbs->device)) ||
+      (listener.id->verbs != nullptr &&
+       (!serves(listener.wanted, listener.id->verbs->device) || !is_there(now, listener.id->verbs->device))) ||
       core_->cm_listen(listener.id, options_.backlog) != 0) {
     (void)core_->cm_destroy_id(std::exchange(listener.id, nullptr));
     return false;
@@ -171,11 +213,12 @@ bool RdmaHost::listen_on(Listener& listener) {
 }
 
 bool RdmaHost::open_listener(const RdmaListen& wanted, const IpAddress& address) {
+  const Instant now = monotonic_now();
   auto listener = std::make_unique<Listener>(Listener{.wanted = wanted, .address = address});
-  if (!listen_on(*listener)) {
+  if (!listen_on(now, *listener)) {
     return false;
   }
-  const bool can_serve = open_devices(monotonic_now(), *listener);
+  const bool can_serve = open_devices(now, *listener);
   if (!can_serve) {
     (void)core_->cm_destroy_id(listener->id);
     return false;
@@ -191,26 +234,18 @@ bool RdmaHost::serves(const RdmaListen& wanted, ibv_device* device) const {
 // All that the listener's connections can come by: memory takes long to register, and a core that does so for the first
 // connection keeps its others waiting. False: there are some, and none can be used. Those that appear later are opened with their
 // first connection.
-//
-// A listener of any address is bound to no device and hears of none that goes. A device without connections is then let go when
-// it says itself that it has failed, which not every driver has it do: the kernel may wait for us. An id bound to each device
-// would be told, and takes an address of that device, which the GIDs of iWARP do not tell.
 bool RdmaHost::open_devices(Instant now, const Listener& listener) {
   if (listener.id->verbs != nullptr) {
     return device_of(now, listener.id->verbs->device) != nullptr;
   }
+  look_for_devices(now);
   uint32_t wanted = 0;
   uint32_t opened = 0;
-  int count = 0;
-  ibv_context** const contexts = core_->cm_get_devices(&count);
-  for (ibv_context* context : std::span(contexts, contexts == nullptr ? 0 : static_cast<size_t>(count))) {
-    if (serves(listener.wanted, context->device)) {
+  for (const CmDevice& each : cm_devices_) {
+    if (!each.is_gone && serves(listener.wanted, each.context->device)) {
       ++wanted;
-      opened += device_of(now, context->device) != nullptr ? 1 : 0;
+      opened += device_of(now, each.context->device) != nullptr ? 1 : 0;
     }
-  }
-  if (contexts != nullptr) {
-    core_->cm_free_devices(contexts);
   }
   return wanted == 0 || opened > 0;
 }
@@ -223,18 +258,27 @@ void RdmaHost::listen_again(Instant now) {
     if (listener->id != nullptr) {
       continue;
     }
-    if (!listen_on(*listener)) {
+    if (!listen_on(now, *listener)) {
       has_lost = true;
     } else if (!open_devices(now, *listener)) {
       (void)core_->cm_destroy_id(std::exchange(listener->id, nullptr));
       has_lost = true;
     } else {
-      listener->is_removed = false;
+      telemetry::log_info("listening on port {} of {} again", listener->wanted.port, to_text(listener->address).data());
       transport_->on_device_event(now, rnic::DeviceEvent::kListening);
     }
   }
   listen_pause_ = std::min(listen_pause_ * 2, kListenRetryMax);
   listen_after_ = has_lost ? now + listen_pause_ : Instant::never();
+}
+
+// Its device has gone, and its address with it.
+void RdmaHost::lose(Instant now, Listener& listener) {
+  telemetry::log_warning("not listening on port {} of {} until an RDMA device has the address", listener.wanted.port,
+                         to_text(listener.address).data());
+  (void)core_->cm_destroy_id(std::exchange(listener.id, nullptr));
+  listen_pause_ = kListenRetry;
+  listen_after_ = now + listen_pause_;
 }
 
 void RdmaHost::unlisten(uint16_t port) {
@@ -253,6 +297,9 @@ bool RdmaHost::receive(Instant now) {
     return false;
   }
   bool worked = poll_queues(now);
+  if (now >= look_after_) {
+    look_for_removals(now);
+  }
   if (now >= listen_after_) {
     listen_again(now);
   }
@@ -358,9 +405,6 @@ void RdmaHost::on_cm_event(Instant now, const CmEvent& event) {
   if (listener != listeners_.end()) {
     if (event.type == RDMA_CM_EVENT_DEVICE_REMOVAL) {
       on_removal(now, event.device);
-      (void)core_->cm_destroy_id(std::exchange((*listener)->id, nullptr));
-      listen_pause_ = kListenRetry;
-      listen_after_ = now + listen_pause_;
     } else {
       transport_->on_device_event(now, rnic::DeviceEvent::kOther);
     }
@@ -379,7 +423,6 @@ void RdmaHost::on_cm_event(Instant now, const CmEvent& event) {
       return;
     case RDMA_CM_EVENT_DEVICE_REMOVAL:
       on_removal(now, event.device);
-      transport_->on_device_removed(now, connection);
       return;
     case RDMA_CM_EVENT_CONNECT_ERROR:
     case RDMA_CM_EVENT_UNREACHABLE:
@@ -394,24 +437,79 @@ void RdmaHost::on_cm_event(Instant now, const CmEvent& event) {
   }
 }
 
-// All ids that are bound to a device are told that it goes: it is gone with the first, and told once.
+// ---- Devices that come and go ----
+
+// The connection manager tells each id that is bound to a device that it goes: all there is of it goes with the first. The last are
+// librdmacm's own descriptors: it may have no other device, and closes none then.
 void RdmaHost::on_removal(Instant now, const ibv_device* which) {
-  bool was_told = false;
+  telemetry::log_warning("RDMA device {} has gone: its connections end", which->name);
+  transport_->on_device_event(now, rnic::DeviceEvent::kDeviceRemoved);
   for (const auto& device : devices_) {
-    if (device->device() == which) {
-      device->is_gone = true;
-      was_told |= std::exchange(device->is_removed, true);
+    device->is_gone |= device->device() == which;
+  }
+  for (const auto& each : peers_) {
+    if (each != nullptr && each->id != nullptr && each->device->device() == which) {
+      transport_->on_device_removed(now, each->connection);
     }
   }
   for (const auto& listener : listeners_) {
     if (listener->id != nullptr && listener->id->verbs != nullptr && listener->id->verbs->device == which) {
-      was_told |= std::exchange(listener->is_removed, true);
+      lose(now, *listener);
     }
   }
   forget_refusals(which);
-  if (!was_told) {
-    transport_->on_device_event(now, rnic::DeviceEvent::kDeviceRemoved);
+  close_idle_devices();
+  for (CmDevice& each : cm_devices_) {
+    if (each.context->device == which && !std::exchange(each.is_gone, true)) {
+      let_go(*each.context);
+    }
   }
+}
+
+// A software device (rxe, siw) is kept until nobody has it open. Only then does the connection manager hear that it goes, if it was
+// loaded before uverbs; a listener of any address never does. But the device's node goes at once.
+void RdmaHost::look_for_removals(Instant now) {
+  look_after_ = now + kRemovalLook;
+  for (size_t i = 0; i < cm_devices_.size(); ++i) {
+    const CmDevice& each = cm_devices_[i];
+    if (!each.is_gone && each.node != 0 && node_of(*each.context->device) != each.node) {
+      on_removal(now, each.context->device);
+    }
+  }
+}
+
+// What librdmacm has open now. A device stays in the list until the next one is taken, whatever comes of it.
+void RdmaHost::look_for_devices(Instant now) {
+  int count = 0;
+  ibv_context** const list = core_->cm_get_devices(&count);
+  if (list == nullptr) {
+    return;  // it has none, or cannot say
+  }
+  const std::span fresh(list, static_cast<size_t>(count));
+  for (size_t i = 0; i < cm_devices_.size(); ++i) {
+    if (!cm_devices_[i].is_gone && std::ranges::find(fresh, cm_devices_[i].context) == fresh.end()) {
+      on_removal(now, cm_devices_[i].context->device);
+    }
+  }
+  cm_devices_.clear();
+  for (ibv_context* context : fresh) {
+    cm_devices_.push_back({.context = context, .node = node_of(*context->device)});
+  }
+  if (ibv_context** const old = std::exchange(cm_list_, list)) {
+    core_->cm_free_devices(old);
+  }
+}
+
+// Of an id that is bound to it.
+bool RdmaHost::is_there(Instant now, const ibv_device* device) {
+  const auto knows = [&] {
+    return std::ranges::any_of(cm_devices_,
+                               [device](const CmDevice& each) { return each.context->device == device && !each.is_gone; });
+  };
+  if (!knows()) {
+    look_for_devices(now);
+  }
+  return knows();
 }
 
 void RdmaHost::refuse(rdma_cm_id* id) {
@@ -426,7 +524,7 @@ void RdmaHost::on_request(Instant now, const CmEvent& event) {
     return;
   }
   ibv_device* const which = event.id->verbs->device;
-  RdmaDevice* device = serves((*listener)->wanted, which) ? device_of(now, which) : nullptr;
+  RdmaDevice* device = serves((*listener)->wanted, which) && is_there(now, which) ? device_of(now, which) : nullptr;
   if (device == nullptr) {
     refuse(event.id);
     return;
@@ -471,6 +569,7 @@ RdmaDevice* RdmaHost::device_of(Instant now, ibv_device* which) {
   }
   auto device = RdmaDevice::open(*core_, which, memory_);
   if (device == nullptr) {
+    telemetry::log_error("RDMA device {} cannot be used: {}; causewayctl doctor says more", which->name, std::strerror(errno));
     refusals_.push_back({which, index, now + kOpenRetry});
     transport_->on_device_event(now, rnic::DeviceEvent::kRefused);
     return nullptr;
@@ -497,6 +596,7 @@ void RdmaHost::take_async_events(Instant now, RdmaDevice& device) {
     // make many: who they are for is not looked for.
     const Peer* peer = is_of_queue_pair(event.event_type) ? static_cast<const Peer*>(event.element.qp->qp_context) : nullptr;
     const ibv_cq* cq = event.event_type == IBV_EVENT_CQ_ERR ? event.element.cq : nullptr;
+    log_device_event(kind, device.name().c_str(), event.element.port_num);
     core_->ack_async_event(&event);  // before its queue pair may be destroyed
     if (peer != nullptr) {
       transport_->on_queue_pair_event(now, peer->connection, kind);

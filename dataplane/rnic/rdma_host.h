@@ -5,6 +5,8 @@
 // and librdmacm is told the number alone. Completion queues are polled while there is work, and armed before the core sleeps.
 #pragma once
 
+#include <sys/types.h>
+
 #include <array>
 #include <cstdint>
 #include <list>
@@ -95,7 +97,12 @@ class RdmaHost final : public rnic::RnicHost, public WireShell {
     RdmaListen wanted;
     IpAddress address;
     rdma_cm_id* id = nullptr;  // nullptr: the device that had its address has gone
-    bool is_removed = false;   // that it goes was told
+  };
+  // A device that librdmacm has open. It opens all that ids are bound to, and closes none before it sees another one there.
+  struct CmDevice {
+    ibv_context* context = nullptr;
+    ino_t node = 0;  // of its directory in sysfs, which no other gets; 0: not known
+    bool is_gone = false;
   };
   // Of an event, what outlives its acknowledgement.
   struct CmEvent {
@@ -114,8 +121,9 @@ class RdmaHost final : public rnic::RnicHost, public WireShell {
   [[nodiscard]] Peer* find(rnic::RnicId connection);
   [[nodiscard]] const Peer* find(rnic::RnicId connection) const;
   [[nodiscard]] bool open_listener(const RdmaListen& wanted, const IpAddress& address);
-  [[nodiscard]] bool listen_on(Listener& listener);
+  [[nodiscard]] bool listen_on(Instant now, Listener& listener);
   void listen_again(Instant now);
+  void lose(Instant now, Listener& listener);
   [[nodiscard]] bool serves(const RdmaListen& wanted, ibv_device* device) const;
   [[nodiscard]] bool open_devices(Instant now, const Listener& listener);
   [[nodiscard]] RdmaDevice* device_of(Instant now, ibv_device* device);
@@ -126,6 +134,9 @@ class RdmaHost final : public rnic::RnicHost, public WireShell {
   [[nodiscard]] bool take_cm_event(CmEvent& out);
   void on_cm_event(Instant now, const CmEvent& event);
   void on_request(Instant now, const CmEvent& event);
+  [[nodiscard]] bool is_there(Instant now, const ibv_device* device);
+  void look_for_devices(Instant now);
+  void look_for_removals(Instant now);
   void on_removal(Instant now, const ibv_device* which);
   void refuse(rdma_cm_id* id);
   void take_async_events(Instant now, RdmaDevice& device);
@@ -144,6 +155,9 @@ class RdmaHost final : public rnic::RnicHost, public WireShell {
   std::vector<std::unique_ptr<RdmaDevice>> devices_;
   std::vector<Refusal> refusals_;
   std::list<std::string> names_;             // of devices that are, or were: whoever describes a connection keeps them
+  ibv_context** cm_list_ = nullptr;          // librdmacm's: what is in it stays
+  std::vector<CmDevice> cm_devices_;         // of the list
+  Instant look_after_;                       // when they are looked at next
   Instant events_after_;                     // when the descriptors are looked at next
   Instant listen_after_ = Instant::never();  // when lost listeners are tried again
   Duration listen_pause_;                    // and how long after that

@@ -19,6 +19,7 @@ from lab import (
     mount_churn,
     mountstats,
     network,
+    rdma_device,
     stall,
     workload,
 )
@@ -599,7 +600,15 @@ def verbs_cases() -> list[Case]:
     cases.append(Case(f"gateway-crash-nfs4.1-{wire.name}", wire, restart("4.1", _kill_gateway, _start_gateway)))
     cases.append(Case(f"silent-peer-{wire.name}", wire, silent_peer_of_verbs))
     cases.append(Case(f"attack-{wire.name}", wire, attack.attack, True))
-    return cases
+    return cases + rdma_device_cases(wire) + rdma_device_cases(Wire("gateway", "verbs-siw", 0))
+
+
+def rdma_device_cases(wire: Wire) -> list[Case]:
+    """The device goes and comes back under a client that writes."""
+    return [
+        Case(f"device-removed-nfs4.1-{wire.name}", wire, restart("4.1", rdma_device.remove, rdma_device.add)),
+        Case(f"port-down-nfs4.1-{wire.name}", wire, restart("4.1", rdma_device.port_down, rdma_device.port_up)),
+    ]
 
 
 def newer_kernel_cases() -> list[Case]:
@@ -700,4 +709,5 @@ def beside_cases() -> list[Case]:
         Case(f"disorder-linux{image.NEWER}", None, _no_rig, False, disorder.disorder(image.NEWER)),
         Case("clock-step-in-kernel", None, _no_rig, False, clock_step.clock_step),
         Case("isolation-in-kernel", None, _no_rig, False, isolation.isolation),
+        Case("idle-verbs-rxe", None, _no_rig, False, rdma_device.idle),
     ]

@@ -63,7 +63,7 @@ def _bundle(target: Path, driver: str) -> None:
 class GatewayGuest:
     """A guest in which causewayd runs, by `device` of DPDK on its RoCE interface, roce0. `port` is what the port's section says of
     addresses, `settings` are sections more, `modules` what the kernel
-    does not load by itself. With `rdma`, an RDMA device of the kernel (rxe0), the gateway serves on that, without DPDK. The host's bridge roce has
+    does not load by itself. With `rdma`, an RDMA device of the kernel (rxe0, siw0), the gateway serves on that, without DPDK. The host's bridge roce has
     the other end of the interface. The guest's addresses end in `number`."""
 
     def __init__(
@@ -77,14 +77,19 @@ class GatewayGuest:
         backend: str = f"{network.CONTROL_HOST}:{ganesha.NFS_PORT}",
         rdma: str = "",
         number: int = 3,
+        connections_max: int = 16,
+        backend_extra: str = "check_interval_ms = 500\ncall_timeout_s = 30",
     ) -> None:
-        self.guest = Guest(Nic("tap", mtu, tap="roce-server"), logs, number=number, name="gateway", memory_mb=1024)
+        nic = Nic("tap", mtu, tap="roce-server", shares="siw" if rdma == "siw0" else "")
+        self.guest = Guest(nic, logs, number=number, name="gateway", memory_mb=1024)
         self._backend = backend
         self._rdma = rdma
         self._mtu = mtu
         self._device = device
         self._port = port
         self._settings = settings
+        self._connections_max = connections_max
+        self._backend_extra = backend_extra
         self._modules = modules
         self._driver = device.partition(",")[0].rstrip("0123456789")
         self._metrics = f"{self.guest.address}:9464"
@@ -106,13 +111,13 @@ class GatewayGuest:
             mtu=self._mtu,
             addresses=self._port,
             backend=self._backend,
-            backend_extra="check_interval_ms = 500\ncall_timeout_s = 30",
+            backend_extra=self._backend_extra,
             memory="memory_mb = 256\nrx_buffers = 8192",
             metrics=self._metrics,
             admin="/tmp/admin.sock",
             transport="verbs" if self._rdma else "roce",
             rdma=self._rdma,
-            extra=f"[limits]\nconnections_max = 16\n{self._settings}",
+            extra=f"[limits]\nconnections_max = {self._connections_max}\n{self._settings}",
         )
         config.write_text(text)
         self.guest.send(config, "/tmp/causeway.toml")
@@ -134,12 +139,19 @@ class GatewayGuest:
         except LabError as error:
             raise LabError(f"{error}; it said: {self.log()[-1000:]}") from error
 
+    def pid(self) -> int:
+        return int(self.guest.check(f"cat {PID}"))
+
     def log(self) -> str:
         return self.guest.run(f"cat {LOG}")[1]
 
     def ctl(self, *words: str, timeout: float = 90) -> str:
         """What causewayctl says."""
         return self.guest.check(f"{self._loaded('causewayctl')} --socket /tmp/admin.sock {' '.join(words)}", timeout)
+
+    def doctor(self) -> str:
+        """What causewayctl doctor says, whatever that is."""
+        return self.guest.run(f"{self._loaded('causewayctl')} doctor --config /tmp/causeway.toml", 120)[1]
 
     def metrics(self) -> Metrics:
         return metrics.scrape(self._metrics, timeout=20)

@@ -1,14 +1,18 @@
 // RdmaHost on an rdma-core that the test plays: devices come and go, refuse, and fail; what is told of them is told once.
 #include "dataplane/rnic/rdma_host.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <deque>
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
@@ -43,6 +47,27 @@ struct Bell {
   }
 };
 
+// Two descriptors, and whether anybody has them yet.
+struct OpenFiles {
+  std::array<int, 2> pipe{};
+  int second = -1;
+  OpenFiles() {
+    EXPECT_EQ(pipe2(pipe.data(), O_CLOEXEC), 0);
+    second = fcntl(pipe[1], F_DUPFD_CLOEXEC, 0);
+  }
+  ~OpenFiles() {
+    for (const int fd : {pipe[0], pipe[1], second}) {
+      close(fd);
+    }
+  }
+  OpenFiles(const OpenFiles&) = delete;
+  OpenFiles& operator=(const OpenFiles&) = delete;
+  [[nodiscard]] bool are_open() const {
+    pollfd end{pipe[0], POLLIN, 0};
+    return poll(&end, 1, 0) == 0;
+  }
+};
+
 // Rdma-core and its devices. One at a time: its functions have no other way to find it.
 class PlayedRdma {
  public:
@@ -57,6 +82,7 @@ class PlayedRdma {
     uint32_t closes = 0;
     int regions = 0;
     ibv_context of_cm{};
+    std::unique_ptr<OpenFiles> files_of_cm;
   };
   struct Context {
     ibv_context context{};
@@ -85,6 +111,7 @@ class PlayedRdma {
   std::vector<std::unique_ptr<QueuePair>> queue_pairs;
   std::vector<std::string> violations;
   uint32_t queues_made = 0;
+  int lists = 0;  // of devices, that are not freed
   uint32_t binds = 0;
   uint32_t rejects = 0;
   bool post_fails = false;
@@ -104,13 +131,26 @@ class PlayedRdma {
     device->device.transport_type = IBV_TRANSPORT_IB;
     name.copy(device->device.name, sizeof(device->device.name) - 1);
     device->of_cm.device = &device->device;
+    open_by_cm(*device);
     return *(devices[name] = std::move(device));
+  }
+  // Its node in sysfs, which goes before anybody is told.
+  void add_node(Device& device) {
+    const std::string path = testing::TempDir() + "node_of_" + device.device.name + "_" + std::to_string(getpid());
+    std::filesystem::remove(path);
+    ASSERT_TRUE(std::filesystem::create_directory(path));
+    path.copy(device.device.dev_path, sizeof(device.device.dev_path) - 1);
+  }
+  static void remove_node(Device& device) {
+    device.is_there = false;
+    std::filesystem::remove(device.device.dev_path);
   }
   // Another one of the same name and address, where it has lain.
   void replace(Device& device) {
     device.is_there = true;
     device.registers = true;
     device.index = ++last_index_;
+    open_by_cm(device);
   }
   void tell(rdma_cm_id* id, rdma_cm_event_type type, rdma_cm_id* listener = nullptr) {
     auto* event = new rdma_cm_event{};
@@ -143,12 +183,16 @@ class PlayedRdma {
   [[nodiscard]] bool is_alive(const rdma_cm_id* id) const {
     return std::ranges::any_of(ids, [id](const auto& each) { return each.get() == id; });
   }
-  void tell(const Device& device, ibv_event_type type, ibv_cq* cq = nullptr) {
+  void tell(const Device& device, ibv_event_type type, ibv_cq* cq = nullptr, ibv_qp* qp = nullptr) {
     for (const auto& context : contexts) {
       if (context->device == &device) {
         ibv_async_event event{};
         event.event_type = type;
-        event.element.cq = cq;
+        if (qp != nullptr) {
+          event.element.qp = qp;
+        } else {
+          event.element.cq = cq;
+        }
         context->events.push_back(event);
         context->bell.ring();
       }
@@ -162,6 +206,11 @@ class PlayedRdma {
   }
 
  private:
+  static void open_by_cm(Device& device) {
+    device.files_of_cm = std::make_unique<OpenFiles>();
+    device.of_cm.cmd_fd = device.files_of_cm->pipe[1];
+    device.of_cm.async_fd = device.files_of_cm->second;
+  }
   static inline PlayedRdma* self = nullptr;
   static Queue& queue_of(ibv_cq* cq) {
     return **std::ranges::find_if(self->queues, [cq](const auto& each) { return &each->cq == cq; });
@@ -357,7 +406,12 @@ void PlayedRdma::play_queues() {
 
 void PlayedRdma::play_connections() {
   core.cm_get_devices = [](int* count) -> ibv_context** {
+    if (std::ranges::none_of(self->devices, [](const auto& each) { return each.second->is_there; })) {
+      errno = ENODEV;
+      return nullptr;
+    }
     auto* list = new ibv_context* [self->devices.size() + 1] {};
+    ++self->lists;
     *count = 0;
     for (const auto& [name, device] : self->devices) {
       if (device->is_there) {
@@ -366,7 +420,10 @@ void PlayedRdma::play_connections() {
     }
     return list;
   };
-  core.cm_free_devices = [](ibv_context** list) { delete[] list; };
+  core.cm_free_devices = [](ibv_context** list) {
+    --self->lists;
+    delete[] list;
+  };
   core.cm_create_event_channel = [] { return &self->channel_; };
   core.cm_destroy_event_channel = [](rdma_event_channel*) {};
   core.cm_create_id = [](rdma_event_channel*, rdma_cm_id** out, void* context, rdma_port_space space) {
@@ -562,11 +619,107 @@ TEST(RdmaHost, ARemovalIsToldOnceWhenTheDeviceWasClosedBefore) {
   device.is_there = false;
   const std::vector<rdma_cm_id*> bound = {rig.rdma.ids[0].get(), rig.rdma.ids[1].get()};
   for (rdma_cm_id* id : bound) {
-    rig.rdma.tell(id, RDMA_CM_EVENT_DEVICE_REMOVAL);
+    if (rig.rdma.is_alive(id)) {
+      rig.rdma.tell(id, RDMA_CM_EVENT_DEVICE_REMOVAL);
+    }
     rig.turn();
   }
   EXPECT_EQ(rig.count(DeviceEvent::kDeviceRemoved), 1u);
   EXPECT_TRUE(rig.rdma.ids.empty());
+}
+
+// rxe and siw, when uverbs was loaded behind the connection manager: nobody is told before all have let go of the device.
+TEST(RdmaHost, ADeviceWhoseNodeIsGoneIsLetGoOfBeforeAnybodySaysSo) {
+  for (const auto& address : {std::optional<IpAddress>(), std::optional(kRdmaAddress)}) {
+    for (const uint32_t connections : {0u, 3u}) {
+      RdmaRig rig(address);
+      PlayedRdma::Device& device = rig.rdma.add("rxe0", kRdmaAddress);
+      rig.rdma.add_node(device);
+      ASSERT_TRUE(rig.transport.listen(kRdmaPort).ok());
+      for (uint32_t i = 0; i < connections; ++i) {
+        (void)rig.connect(device);
+      }
+      ASSERT_EQ(rig.transport.stats().connections, connections);
+      ASSERT_TRUE(device.files_of_cm->are_open());
+      rig.turn(Duration::seconds(1));
+      ASSERT_EQ(rig.count(DeviceEvent::kDeviceRemoved), 0u);
+      PlayedRdma::remove_node(device);
+      rig.turn(Duration::seconds(1));
+      EXPECT_EQ(device.closes, 1u);
+      EXPECT_EQ(device.regions, 0);
+      EXPECT_FALSE(device.files_of_cm->are_open()) << "librdmacm's";
+      EXPECT_EQ(rig.rdma.ids.size(), address ? 0u : 1u) << "a listener of any address stays";
+      EXPECT_EQ(rig.ended_by("device_removed"), connections);
+      EXPECT_EQ(rig.count(DeviceEvent::kDeviceRemoved), 1u);
+      rig.turn(Duration::ms(100));
+      rig.rdma.replace(device);
+      rig.rdma.add_node(device);
+      rig.turn(Duration::seconds(2));
+      (void)rig.connect(device);
+      EXPECT_EQ(rig.transport.stats().connections, connections + 1) << "nobody restarted anything";
+      EXPECT_EQ(rig.count(DeviceEvent::kDeviceRemoved), 1u);
+      EXPECT_TRUE(device.files_of_cm->are_open());
+      EXPECT_EQ(rig.rdma.lists, 1);
+      PlayedRdma::remove_node(device);
+      rig.turn(Duration::seconds(1));
+      EXPECT_EQ(device.closes, 2u) << "again";
+      EXPECT_EQ(rig.count(DeviceEvent::kDeviceRemoved), 2u);
+    }
+  }
+}
+
+// Whose connection manager was told first, and while another device is there.
+TEST(RdmaHost, WhatLibrdmacmHasOfARemovedDeviceIsLetGoOfAndNothingElse) {
+  RdmaRig rig(std::nullopt);
+  PlayedRdma::Device& device = rig.rdma.add("rxe0", kRdmaAddress);
+  PlayedRdma::Device& other = rig.rdma.add("rxe1", IpAddress::v4(0xc000'0202));
+  ASSERT_TRUE(rig.transport.listen(kRdmaPort).ok());
+  (void)rig.connect(device);
+  (void)rig.connect(other);
+  rig.rdma.remove(device);
+  rig.turn();
+  EXPECT_FALSE(device.files_of_cm->are_open());
+  EXPECT_TRUE(other.files_of_cm->are_open());
+  EXPECT_EQ(rig.ended_by("device_removed"), 1u);
+  EXPECT_EQ(other.closes, 0u);
+}
+
+// It is missing among librdmacm's devices already, and its node is not: before its successor is taken, it is let go of.
+TEST(RdmaHost, ADeviceThatIsMissingWhenAnotherOneComesIsGone) {
+  RdmaRig rig(std::nullopt);
+  PlayedRdma::Device& device = rig.rdma.add("rxe0", kRdmaAddress);
+  ASSERT_TRUE(rig.transport.listen(kRdmaPort).ok());
+  (void)rig.connect(device);
+  device.is_there = false;
+  PlayedRdma::Device& other = rig.rdma.add("rxe1", IpAddress::v4(0xc000'0202));
+  (void)rig.connect(other);
+  EXPECT_EQ(rig.count(DeviceEvent::kDeviceRemoved), 1u);
+  EXPECT_EQ(rig.ended_by("device_removed"), 1u);
+  EXPECT_FALSE(device.files_of_cm->are_open());
+  EXPECT_TRUE(other.files_of_cm->are_open());
+  EXPECT_EQ(rig.rdma.queue_pairs.size(), 1u);
+}
+
+// No driver in software has these events; those of RNICs do.
+TEST(RdmaHost, AnEventOfAQueuePairEndsItsConnectionAndNoOther) {
+  for (const auto& [type, cause] : {std::pair(IBV_EVENT_QP_FATAL, "queue_pair"), std::pair(IBV_EVENT_QP_REQ_ERR, "request_error"),
+                                    std::pair(IBV_EVENT_QP_ACCESS_ERR, "access_error")}) {
+    RdmaRig rig(std::nullopt);
+    PlayedRdma::Device& device = rig.rdma.add("rnic0", kRdmaAddress);
+    ASSERT_TRUE(rig.transport.listen(kRdmaPort).ok());
+    for (int i = 0; i < 3; ++i) {
+      (void)rig.connect(device);
+    }
+    rig.rdma.tell(device, type, nullptr, &rig.rdma.queue_pairs[1]->qp);
+    rig.turn();
+    EXPECT_EQ(rig.ended_by(cause), 1u) << cause;
+    EXPECT_EQ(rig.ended_by("none"), 2u) << cause;
+    EXPECT_EQ(rig.transport.describe(rig.connections[1]).error.cause, cause);
+    rig.end(1);
+    rig.turn();
+    EXPECT_EQ(rig.rdma.queue_pairs.size(), 2u);
+    EXPECT_EQ(device.closes, 0u);
+  }
 }
 
 TEST(RdmaHost, AFailedDeviceIsToldOnceWhetherAnybodyIsOnItOrNot) {
