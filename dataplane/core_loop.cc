@@ -231,7 +231,7 @@ void CoreLoop::sleep(Instant now) {
     const timespec time{0, wait.to_ns()};
     (void)ppoll(waiters.data(), count, &time, nullptr);
   }
-  wakeup_.awake();
+  wakeup_.awake(waiters[0].revents != 0);
 }
 
 }  // namespace cw::dataplane

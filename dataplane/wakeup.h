@@ -1,7 +1,7 @@
 // Wakes a thread that may sleep, at the price of one fence when it does not.
 //
 //   waker:   push to a ring; wakeup.wake();
-//   sleeper: wakeup.prepare(); if (rings are empty) poll/epoll on wakeup.fd() with a timeout; wakeup.awake();
+//   sleeper: wakeup.prepare(); if (rings are empty) poll/epoll on wakeup.fd() with a timeout; wakeup.awake(is_readable);
 //
 // The two fences order "push, then look whether it sleeps" against "say that I sleep, then look into the ring".
 #pragma once
@@ -35,10 +35,13 @@ class alignas(64) Wakeup {
     sleeping_.store(true, std::memory_order_relaxed);
     std::atomic_thread_fence(std::memory_order_seq_cst);
   }
-  void awake() {
+  // `is_readable`: what poll said of fd(). Who is not sure says yes, at the price of a system call.
+  void awake(bool is_readable) {
     sleeping_.store(false, std::memory_order_relaxed);
-    uint64_t count = 0;
-    (void)!read(fd_, &count, sizeof(count));
+    if (is_readable) {
+      uint64_t count = 0;
+      (void)!read(fd_, &count, sizeof(count));
+    }
   }
   [[nodiscard]] int fd() const { return fd_; }
 

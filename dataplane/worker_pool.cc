@@ -337,7 +337,7 @@ class WorkerPool::Worker {
     bool worked = false;
     for (int i = 0; i < count; ++i) {
       if (events[static_cast<size_t>(i)].data.ptr == nullptr) {
-        wakeup_.awake();
+        wakeup_.awake(true);
         continue;
       }
       worked = true;
@@ -512,7 +512,7 @@ class WorkerPool::Worker {
     const bool is_starved = !starved_.empty() || admission_.wants_poll() || !without_port_.empty();
     serve_sockets(!empty || pool_.stop_.load(std::memory_order_relaxed) ? 0 : is_starved ? kStarvedSleepMs : kSleepMs);
     (void)publish();
-    wakeup_.awake();
+    wakeup_.awake(false);
   }
 
   void drop_requests() {

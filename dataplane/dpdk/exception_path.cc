@@ -194,7 +194,7 @@ void ExceptionPath::wait(bool may_read) {
       std::this_thread::sleep_for(kDownWait);  // somebody has set the interface down, which poll() reports at once and for ever
     }
   }
-  wakeup_.awake();
+  wakeup_.awake(true);
 }
 
 }  // namespace cw::dataplane

@@ -29,6 +29,12 @@ constexpr uint32_t kBatchesAtOnce = 4;
 constexpr uint32_t kWritesInTurn = 256;
 constexpr uint32_t kSampledAtOnce = 64;
 constexpr Duration kAcceptPause = Duration::ms(100);
+// How long the others, and who wants to connect, may wait for a favourite, besides its turn. One that sends in bulk is none: to
+// look in vain for what comes next costs more there than to ask.
+constexpr Duration kFavouriteAlone = Duration::us(10);
+// A favourite that has been quiet for so long is one no more. Before the core sleeps epoll has to have been asked: it would tell
+// of what was read without it, and wake the core up for nothing.
+constexpr Duration kFavouriteQuiet = Duration::us(50);
 
 // epoll's data: a listener's place, or a stream. Streams have a generation in their upper half, which is never 0.
 constexpr bool is_listener(uint64_t tag) {
@@ -141,6 +147,7 @@ bool TcpStreams::add(int fd, iwarp::StreamId stream, bool connecting) {
   socket.blocked = connecting;
   socket.paused = false;
   socket.peer_finished = false;
+  socket.pieces = kPiecesMin;
   socket.retransmits = 0;
   return true;
 }
@@ -306,7 +313,16 @@ void TcpStreams::accept_some(Instant now, const Listener& listener) {
   }
 }
 
-bool TcpStreams::receive(Instant now) {
+TcpStreams::Socket* TcpStreams::favourite(Instant now) {
+  if (now >= favourite_until_ || now >= ask_after_) {
+    return nullptr;
+  }
+  Socket* socket = find(favourite_);
+  return socket == nullptr || socket->paused || socket->pieces > kPiecesMin ? nullptr : socket;
+}
+
+bool TcpStreams::ask_epoll(Instant now) {
+  ask_after_ = now + kFavouriteAlone;
   std::array<epoll_event, kEventsAtOnce> events;
   const int count = epoll_wait(epoll_fd_, events.data(), kEventsAtOnce, 0);
   for (int i = 0; i < count; ++i) {
@@ -317,19 +333,33 @@ bool TcpStreams::receive(Instant now) {
       on_event(now, *socket, events[static_cast<size_t>(i)].events);
     }
   }
-  bool worked = count > 0;
+  return count > 0;
+}
+
+bool TcpStreams::receive(Instant now) {
+  bool worked = false;
+  if (Socket* socket = favourite(now); socket == nullptr) {
+    worked = ask_epoll(now);
+  } else if (!socket->ListNode<ReadableTag>::is_linked()) {
+    readable_.push_back(*socket);
+  }
   // Each that is readable has one turn.
   IntrusiveList<Socket, ReadableTag> turn;
   while (Socket* socket = readable_.pop_front()) {
     turn.push_back(*socket);
   }
+  uint32_t speakers = 0;
   while (Socket* socket = turn.pop_front()) {
     const iwarp::StreamId stream = socket->stream;
+    const Read read = read_some(now, stream);
+    if (read == Read::kNothing) {
+      continue;
+    }
     worked = true;
-    if (read_some(now, stream)) {
-      if (Socket* still = find(stream); still != nullptr && !still->ListNode<ReadableTag>::is_linked()) {
-        readable_.push_back(*still);
-      }
+    favourite_ = stream;
+    favourite_until_ = ++speakers == 1 ? now + kFavouriteQuiet : now;
+    if (Socket* still = find(stream); read == Read::kMore && still != nullptr && !still->ListNode<ReadableTag>::is_linked()) {
+      readable_.push_back(*still);
     }
   }
   return worked;
@@ -368,14 +398,15 @@ void TcpStreams::on_event(Instant now, Socket& socket, uint32_t events) {
   }
 }
 
-bool TcpStreams::read_some(Instant now, iwarp::StreamId stream) {
+TcpStreams::Read TcpStreams::read_some(Instant now, iwarp::StreamId stream) {
   uint64_t budget = kReadBytesAtOnce;
+  Read done = Read::kNothing;
   while (Socket* socket = find(stream)) {
     std::array<MutableBytes, kPiecesMax> space;
     const uint32_t pieces = transport_->receive_space(now, stream, std::span(space).first(socket->pieces));
     if (pieces == 0) {
       socket->paused = true;
-      return false;
+      return done;
     }
     std::array<iovec, space.size()> vectors;
     size_t offered = 0;
@@ -388,11 +419,11 @@ bool TcpStreams::read_some(Instant now, iwarp::StreamId stream) {
       if (errno != EAGAIN && errno != EINTR) {
         lose(now, *socket, errno);
       }
-      return false;
+      return done;
     }
     if (count == 0) {
       transport_->on_end_of_stream(now, stream);
-      return false;
+      return done;
     }
     const bool is_filled = static_cast<size_t>(count) == offered;
     const bool is_emptied = !is_filled && !socket->peer_finished;
@@ -402,15 +433,16 @@ bool TcpStreams::read_some(Instant now, iwarp::StreamId stream) {
       socket->pieces = kPiecesMin;
     }
     transport_->on_received(now, stream, static_cast<uint32_t>(count));
+    done = Read::kSome;
     if (is_emptied) {
-      return false;  // more will be told of
+      return done;  // more will be told of
     }
     if (static_cast<uint64_t>(count) >= budget) {
-      return true;
+      return Read::kMore;
     }
     budget -= static_cast<uint64_t>(count);
   }
-  return false;
+  return done;
 }
 
 bool TcpStreams::transmit(Instant now) {

@@ -2,7 +2,8 @@
 // of one core. Needs no DPDK.
 //
 // A socket is read straight into the buffers that the transport offers, and written straight from those that messages lie in.
-// epoll tells of changes (edge-triggered), so that what waits costs nothing.
+// epoll tells of changes (edge-triggered), so that what waits costs nothing. A socket that was the only one with something to
+// read is read without asking epoll first, for as long as it goes on; epoll is asked again within microseconds, for the others.
 #pragma once
 
 #include <cstdint>
@@ -81,6 +82,10 @@ class TcpStreams final : public iwarp::StreamHost, public WireShell {
 
   [[nodiscard]] Socket* find(iwarp::StreamId stream);
   [[nodiscard]] const Socket* find(iwarp::StreamId stream) const;
+  // The one that may be read before epoll is asked again. nullptr: ask.
+  [[nodiscard]] Socket* favourite(Instant now);
+  // True when something has changed.
+  bool ask_epoll(Instant now);
   void count_retransmits(Socket& socket);
   [[nodiscard]] bool add(int fd, iwarp::StreamId stream, bool connecting);
   void remove(Socket& socket);
@@ -90,8 +95,8 @@ class TcpStreams final : public iwarp::StreamHost, public WireShell {
   [[nodiscard]] bool open_listener(const control::SocketAddress& address);
   void accept_some(Instant now, const Listener& listener);
   void on_event(Instant now, Socket& socket, uint32_t events);
-  // True: there may be more.
-  [[nodiscard]] bool read_some(Instant now, iwarp::StreamId stream);
+  enum class Read : uint8_t { kNothing, kSome, kMore };  // kMore: it has had its share of the turn, and may have more
+  [[nodiscard]] Read read_some(Instant now, iwarp::StreamId stream);
   void write_out(Instant now, iwarp::StreamId stream);
 
   TcpStreamsOptions options_;
@@ -103,6 +108,9 @@ class TcpStreams final : public iwarp::StreamHost, public WireShell {
   uint32_t sampled_ = 0;  // the slot that look_at_tcp() goes on from
   uint32_t in_use_ = 0;   // descriptors, besides epoll's
   Instant accept_after_;  // descriptors had run out
+  iwarp::StreamId favourite_;
+  Instant favourite_until_;  // unless it goes on
+  Instant ask_after_;        // epoll, also while there is a favourite
   iwarp::TcpStats stats_;
 };
 

@@ -90,7 +90,7 @@ TEST(CoreExchange, WakesASleepingCoreOncePerKick) {
   exchange.kick(0);
   EXPECT_TRUE(is_woken(wakeups[1]));
   EXPECT_FALSE(is_woken(wakeups[2]));
-  wakeups[1].awake();
+  wakeups[1].awake(true);
   wakeups[1].prepare();
   exchange.kick(0);
   EXPECT_FALSE(is_woken(wakeups[1])) << "nothing new";

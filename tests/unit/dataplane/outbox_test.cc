@@ -117,7 +117,7 @@ TEST(Outbox, WakesASleeperOncePerBurst) {
   EXPECT_EQ(times_woken(), 1u);
   EXPECT_FALSE(mail.outbox.publish());  // no room: who is asleep has been woken for what is there
   EXPECT_EQ(times_woken(), 0u);
-  mail.wakeup.awake();
+  mail.wakeup.awake(true);
 }
 
 // One side promises room and the other drains; both at full speed.

@@ -65,8 +65,8 @@ struct End {
     sockets.attach(transport);
   }
 
-  void turn() {
-    const Instant now = monotonic_now();
+  void turn() { turn(monotonic_now()); }
+  void turn(Instant now) {
     (void)sockets.receive(now);
     verbs::ConnectionEvent event;
     while (transport.poll_event(now, event)) {
@@ -209,6 +209,41 @@ TEST_F(TcpStreamsTest, CarriesCallsReadsAndWritesOfAMegabyte) {
     EXPECT_EQ(sink, written);
     (void)client.memory.invalidate(kDomain, *source_key);
   }
+}
+
+// While it alone has something to say its socket is read without asking epoll, which would tell of the other one. Here the clock
+// stands still, so this goes on as long as we like; a moment later the other one is heard.
+TEST_F(TcpStreamsTest, WhoSpeaksAloneIsReadWithoutAskingForOthersAndNotForLong) {
+  ASSERT_NO_FATAL_FAILURE(connect(kLoopback4));
+  End other;
+  const auto connected = other.transport.connect(monotonic_now(), kLoopback4, port, {.context = 2});
+  ASSERT_TRUE(connected.ok());
+  other.connection = *connected;
+  ASSERT_TRUE(run({&server, &other}, [&] { return other.qp != nullptr && server.transport.live_count() == 2; }));
+  Instant now = monotonic_now() + Duration::ms(1);  // whoever has been read until here is forgotten
+  const auto say = [](End& end, uint8_t word) {
+    ASSERT_TRUE(end.qp->post_send({.payload = end.chain(std::array{word})}).ok());
+    end.turn();
+  };
+  const auto hears = [&](size_t count) {
+    const Instant give_up = monotonic_now() + Duration::seconds(20);
+    while (server.completions.size() < count && monotonic_now() < give_up) {
+      server.turn(now);
+    }
+    return server.completions.size() == count && bytes_of(server.completions.back().payload).front() == count;
+  };
+  say(client, 1);
+  ASSERT_TRUE(hears(1));
+  pollfd news{server.sockets.fd(), POLLIN, 0};
+  say(other, 3);
+  ASSERT_EQ(poll(&news, 1, 20'000), 1);
+  say(client, 2);
+  EXPECT_TRUE(hears(2));
+  server.turn(now);
+  EXPECT_EQ(server.completions.size(), 2u);
+  now = now + Duration::us(10);
+  EXPECT_TRUE(hears(3));
+  other.transport.destroy(other.connection);
 }
 
 // What the kernel was asked for; more cannot be seen in a short test.

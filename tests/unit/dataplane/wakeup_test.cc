@@ -29,9 +29,22 @@ TEST(Wakeup, WakesASleeperAndIsQuietAfterwards) {
   wakeup.wake();
   wakeup.wake();
   EXPECT_TRUE(is_readable(wakeup.fd(), 0));
-  wakeup.awake();
+  wakeup.awake(true);
   EXPECT_FALSE(is_readable(wakeup.fd(), 0));
   wakeup.wake();
+  EXPECT_FALSE(is_readable(wakeup.fd(), 0));
+}
+
+// Who has not seen a word leaves it where it is.
+TEST(Wakeup, AWordThatComesBehindTheLookEndsTheNextSleep) {
+  Wakeup wakeup;
+  wakeup.prepare();
+  const bool seen = is_readable(wakeup.fd(), 0);
+  wakeup.wake();
+  wakeup.awake(seen);
+  wakeup.prepare();
+  EXPECT_TRUE(is_readable(wakeup.fd(), 0));
+  wakeup.awake(true);
   EXPECT_FALSE(is_readable(wakeup.fd(), 0));
 }
 
@@ -60,10 +73,12 @@ TEST(Wakeup, LosesNoValueBetweenTheLookAndTheSleep) {
     }
     if (taken == 0) {
       wakeup.prepare();
+      bool is_woken = false;
       if (ring.empty()) {
-        slept_through += is_readable(wakeup.fd(), 5'000) ? 0 : 1;
+        is_woken = is_readable(wakeup.fd(), 5'000);
+        slept_through += is_woken ? 0 : 1;
       }
-      wakeup.awake();
+      wakeup.awake(is_woken);
     }
   }
   producer.join();

@@ -99,7 +99,7 @@ class Rig {
         pollfd polled{wakeups_[core]->fd(), POLLIN, 0};
         (void)poll(&polled, 1, 100);
       }
-      wakeups_[core]->awake();
+      wakeups_[core]->awake(true);
     }
     return false;
   }
