@@ -22,7 +22,7 @@ rm -f "$out"/*.json "$out"/*.log
 passed=0
 failed=0
 
-stacks='connections cores latency'
+stacks='connections cores latency socket_loop'
 targets='tests/bench/icrc_bench tests/bench/parse_bench tests/bench/rpc_pair_bench'
 for name in $stacks; do targets="$targets tests/bench/${name}_bench"; done
 has_dpdk=''
