@@ -76,7 +76,27 @@ std::optional<ConnectionOrder> connection_order_of(std::string_view name) {
   return found == kOrders.end() ? std::nullopt : std::optional(static_cast<ConnectionOrder>(found - kOrders.begin()));
 }
 
-void LiveConnections::update(Instant now, std::vector<ConnectionStatus> rows) {
+// `before`: at the last look, `passed` ago; nullptr: there is nothing to compare with. A client that was forgotten in between has
+// counted less.
+LiveConnections::Activity LiveConnections::activity_of(const control::ActivityStatus& client, const Activity* before,
+                                                       Duration passed) {
+  Activity activity;
+  activity.errors = client.use.errors;
+  for (const control::ProcedureStatus& procedure : client.procedures) {
+    activity.answered += procedure.calls;
+    activity.spent = activity.spent + procedure.spent;
+  }
+  if (before == nullptr || before->errors > activity.errors || before->answered > activity.answered) {
+    return activity;
+  }
+  activity.errors_per_s = static_cast<double>(activity.errors - before->errors) / passed.to_seconds();
+  if (const uint64_t answered = activity.answered - before->answered; answered > 0) {
+    activity.mean_seconds = (activity.spent - before->spent).to_seconds() / static_cast<double>(answered);
+  }
+  return activity;
+}
+
+void LiveConnections::update(Instant now, std::vector<ConnectionStatus> rows, std::span<const control::ActivityStatus> activity) {
   const Duration passed = now - last_look_;
   const bool comparable = !last_.empty() && passed > Duration() && passed <= kPauseMax;
   const auto rate = [&](uint64_t after, uint64_t before) {
@@ -103,6 +123,13 @@ void LiveConnections::update(Instant now, std::vector<ConnectionStatus> rows) {
     clients.insert(connection.status.peer_address);
   }
   client_count_ = static_cast<uint32_t>(clients.size());
+  Activities activities;
+  for (const control::ActivityStatus& client : activity) {
+    const auto before = activities_.find(client.client);
+    const bool is_known = comparable && before != activities_.end();
+    activities.emplace(client.client, activity_of(client, is_known ? &before->second : nullptr, passed));
+  }
+  activities_ = std::move(activities);
   last_ = std::move(totals);
   last_look_ = now;
 }
@@ -139,6 +166,13 @@ std::vector<ClientSum> LiveConnections::busiest_clients(uint32_t limit) const {
   const size_t count = std::min<size_t>(limit, sums.size());
   std::partial_sort(sums.begin(), sums.begin() + static_cast<std::ptrdiff_t>(count), sums.end(), comes_first);
   sums.resize(count);
+  for (ClientSum& sum : sums) {
+    if (const auto found = activities_.find(sum.address); found != activities_.end()) {
+      sum.errors = found->second.errors;
+      sum.errors_per_s = found->second.errors_per_s;
+      sum.mean_seconds = found->second.mean_seconds;
+    }
+  }
   return sums;
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -42,7 +43,7 @@ struct LiveConnection {
   std::optional<ConnectionRates> rates;
 };
 
-// All connections of one client address together.
+// All connections of one client address together, and how its calls ended: those of connections that are over, too.
 struct ClientSum {
   std::string address;
   uint32_t connections = 0;
@@ -52,6 +53,10 @@ struct ClientSum {
   uint64_t retransmits = 0;
   ConnectionRates rates;  // of those that have any
   Duration round_trip;    // the longest
+  uint64_t errors = 0;    // replies that refuse a call, and calls that were lost with their connection
+  // Between the last two looks. A mean: from a call's SEND to that of its reply; absent: none was answered.
+  std::optional<double> errors_per_s;
+  std::optional<double> mean_seconds;
 };
 
 class LiveConnections {
@@ -60,7 +65,7 @@ class LiveConnections {
   static constexpr Duration kPauseMax = Duration::seconds(10);
 
   // Takes the place of the rows before.
-  void update(Instant now, std::vector<control::ConnectionStatus> rows);
+  void update(Instant now, std::vector<control::ConnectionStatus> rows, std::span<const control::ActivityStatus> activity = {});
   [[nodiscard]] uint32_t count() const { return static_cast<uint32_t>(connections_.size()); }
   // The first `limit` by `order`: the highest figures first, names and addresses alphabetically, or the other way round. Equal
   // ones in order of id, so that rows do not dance.
@@ -76,8 +81,19 @@ class LiveConnections {
     uint64_t bytes_out = 0;
     uint64_t retransmits = 0;
   };
+  struct Activity {
+    uint64_t errors = 0;
+    uint64_t answered = 0;
+    Duration spent;
+    std::optional<double> errors_per_s;
+    std::optional<double> mean_seconds;
+  };
+  using Activities = std::unordered_map<std::string, Activity>;  // by address
+  [[nodiscard]] static Activity activity_of(const control::ActivityStatus& client, const Activity* before, Duration passed);
+
   std::vector<LiveConnection> connections_;
   std::unordered_map<uint64_t, Totals> last_;  // by id
+  Activities activities_;
   Instant last_look_;
   uint32_t client_count_ = 0;
 };

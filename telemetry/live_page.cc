@@ -65,6 +65,10 @@ Json to_json(const LiveConnection& connection) {
   return json;
 }
 
+Json or_null(const std::optional<double>& value) {
+  return value ? Json(*value) : Json();
+}
+
 const char* level_name(control::LogLevel level) {
   constexpr std::array kNames = {"trace", "debug", "info", "warning", "error"};
   return kNames[static_cast<size_t>(level)];
@@ -167,7 +171,7 @@ void LivePage::look() {
     health_ = collector_.health();
     // A core that hangs would keep each question waiting, and with it the probes, which are answered on this thread too.
     if (health_.live) {
-      connections_.update(Instant::from_ns(now.time_since_epoch().count()), view_.connections());
+      connections_.update(Instant::from_ns(now.time_since_epoch().count()), view_.connections(), view_.activity());
       policy_ = view_.policy();
     }
   }
@@ -224,7 +228,10 @@ std::string LivePage::snapshot_json(const SnapshotQuery& query) const {
                              {"bytes_out_per_s", client.rates.bytes_out_per_s},
                              {"retransmits", client.retransmits},
                              {"retransmits_per_s", client.rates.retransmits_per_s},
-                             {"round_trip_seconds", client.round_trip.to_seconds()}});
+                             {"round_trip_seconds", client.round_trip.to_seconds()},
+                             {"errors", client.errors},
+                             {"errors_per_s", or_null(client.errors_per_s)},
+                             {"mean_seconds", or_null(client.mean_seconds)}});
   }
   Json& notices = json["notices"] = Json::array();
   for (const LogLine& line : log_recent()) {

@@ -60,10 +60,17 @@ const CLIENT_COLUMNS = [
   {label: 'In use / granted', cell: credits},
   {label: 'RPC/s', number: true, cell: (row) => rate(row.rpcs_per_s, '').trim() || UNKNOWN},
   {label: 'In + out', number: true, cell: (row) => both(row.bytes_in_per_s, row.bytes_out_per_s)},
+  {label: 'Mean time', number: true, cell: (row) => roundTrip(row.mean_seconds)},
+  {label: 'Errors', number: true, cell: errors},
   {label: 'Retransmits', number: true, cell: (row) => count(row.retransmits)},
   {label: 'Round trip', number: true, cell: (row) => roundTrip(row.round_trip_seconds)},
   {label: 'RPCs', number: true, cell: (row) => count(row.rpcs)},
 ];
+
+// All that there were, and how fast they come while they do.
+function errors(row) {
+  return row.errors_per_s > 0 ? `${count(row.errors)} (${rate(row.errors_per_s, '/s')})` : count(row.errors);
+}
 
 export class Connections {
   // `ask`: called when another order or number of rows is wanted.

@@ -8,6 +8,7 @@
 namespace cw::telemetry {
 namespace {
 
+using control::ActivityStatus;
 using control::ConnectionStatus;
 
 ConnectionStatus row(uint64_t id, uint64_t rpcs, std::string peer = "10.0.0.1") {
@@ -95,6 +96,38 @@ TEST(LiveConnections, ClientsAreTheSumsOfTheirConnections) {
   EXPECT_EQ(busiest[1].retransmits, 7u);
   EXPECT_EQ(busiest[1].rates.rpcs_per_s, 30);
   EXPECT_EQ(busiest[1].round_trip, Duration::us(70));
+}
+
+ActivityStatus activity(uint64_t errors, uint64_t answered, Duration spent, const char* client = "10.0.0.1") {
+  return {.client = client,
+          .section = "",
+          .connections = 1,
+          .use = {.errors = errors},
+          .procedures = {{"nfs4", "read", answered / 2, spent / 2}, {"nfs4", "write", answered / 2, spent / 2}}};
+}
+
+TEST(LiveConnections, ClientsHaveTheErrorsAndTimesOfTheirCalls) {
+  LiveConnections connections;
+  const std::vector first = {activity(3, 100, Duration::seconds(5))};
+  connections.update(kFirst, {row(1, 0), row(2, 0, "10.0.0.2")}, first);
+  ASSERT_EQ(connections.busiest_clients(2)[0].address, "10.0.0.1");
+  EXPECT_EQ(connections.busiest_clients(2)[0].errors, 3u);
+  EXPECT_EQ(connections.busiest_clients(2)[0].errors_per_s, std::nullopt) << "nothing to compare with";
+  EXPECT_EQ(connections.busiest_clients(2)[0].mean_seconds, std::nullopt);
+  const std::vector second = {activity(13, 300, Duration::seconds(6))};
+  connections.update(kFirst + Duration::seconds(2), {row(1, 9), row(2, 0, "10.0.0.2")}, second);
+  const std::vector<ClientSum> both = connections.busiest_clients(2);
+  EXPECT_EQ(both[0].errors, 13u);
+  EXPECT_DOUBLE_EQ(both[0].errors_per_s.value_or(0), 5);
+  EXPECT_DOUBLE_EQ(both[0].mean_seconds.value_or(0), 0.005);
+  EXPECT_EQ(both[1].errors, 0u) << "nothing is known of it";
+  connections.update(kFirst + Duration::seconds(4), {row(1, 9)}, second);
+  EXPECT_EQ(connections.busiest_clients(1)[0].errors_per_s, 0);
+  EXPECT_EQ(connections.busiest_clients(1)[0].mean_seconds, std::nullopt) << "no call was answered";
+  const std::vector anew = {activity(1, 2, Duration::ms(1))};
+  connections.update(kFirst + Duration::seconds(6), {row(1, 9)}, anew);
+  EXPECT_EQ(connections.busiest_clients(1)[0].errors, 1u);
+  EXPECT_EQ(connections.busiest_clients(1)[0].errors_per_s, std::nullopt) << "it was forgotten in between";
 }
 
 TEST(LiveConnections, OrdersHaveNames) {

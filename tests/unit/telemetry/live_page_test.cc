@@ -70,6 +70,9 @@ TEST_F(LivePageTest, SnapshotNamesWhatIsThere) {
   EXPECT_EQ(json["connections"]["count"], 2);
   EXPECT_EQ(json["peers"]["count"], json["peers"]["rows"].size());
   EXPECT_EQ(json["peers"]["rows"][0]["address"], "192.0.2.9");
+  EXPECT_EQ(json["peers"]["rows"][0]["errors"], 3);
+  EXPECT_EQ(json["peers"]["rows"][0]["errors_per_s"], nullptr) << "one look tells no rate";
+  EXPECT_EQ(json["peers"]["rows"][0]["mean_seconds"], nullptr);
   const Json& row = json["connections"]["rows"][0];
   EXPECT_EQ(row["peer_address"], "192.0.2.9");
   EXPECT_EQ(row["rpcs_per_s"], nullptr) << "one look tells no rate";
@@ -104,7 +107,7 @@ TEST_F(LivePageTest, TheCoresAreAskedOnceHoweverManyPagesAreOpen) {
   for (int i = 0; i < 20; ++i) {
     (void)page.answer(http_parse(request));
   }
-  EXPECT_LE(view_.calls, 6) << "once for connections, policy and status, and some again should this take seconds";
+  EXPECT_LE(view_.calls, 8) << "once for connections, activity, policy and status, and some again should this take seconds";
 }
 
 TEST_F(LivePageTest, AHangingCoreIsSaidAndNotAskedForConnections) {
