@@ -29,6 +29,8 @@ class RateLimiter {
   virtual void charge(Instant now, uint64_t amount) = 0;
   // So much of what was charged was not needed.
   virtual void refund(uint64_t amount) = 0;
+  // What charge() moves the clock by.
+  [[nodiscard]] virtual Duration cost(uint64_t amount) const = 0;
 
  protected:
   // Nanoseconds.
@@ -56,6 +58,7 @@ class LocalRateLimiter final : public RateLimiter {
     }
   }
   void refund(uint64_t amount) override { due_ns_ -= cost_of(amount, per_second_); }
+  [[nodiscard]] Duration cost(uint64_t amount) const override { return Duration::ns(cost_of(amount, per_second_)); }
 
  private:
   uint64_t per_second_ = 0;

@@ -207,16 +207,21 @@ std::unique_ptr<gateway::ConnectionQuota> client_quota(const control::Config& co
   return std::make_unique<SharedQuota>(UINT32_MAX, per_class);
 }
 
-void set_client_rates(const control::Config& config, const gateway::ConfigIds& numbers, const gateway::ClientRates& rates) {
+void set_rates(const control::Config& config, const gateway::ConfigIds& numbers, const gateway::Rates& rates) {
+  const auto set = [](const rpcrdma::SharedRates& own, const auto& section) {
+    own.calls->set(section.calls_per_second);
+    own.bytes->set(section.bytes_per_second);
+  };
+  for (const control::ListenerConfig& listener : config.listeners) {
+    set(rates.listeners[numbers.of(listener)], listener);
+  }
   for (const control::ClientConfig& client : config.clients) {
-    const rpcrdma::SharedRates& own = rates[*numbers.clients.find(client.name)];
-    own.calls->set(client.calls_per_second);
-    own.bytes->set(client.bytes_per_second);
+    set(rates.clients[*numbers.clients.find(client.name)], client);
   }
 }
 
 gateway::GatewayOptions gateway_options(const control::Config& config, const CoreShare& core, gateway::ConnectionQuota& quota,
-                                        gateway::ConnectionQuota& client_quota, const gateway::ClientRates& client_rates,
+                                        gateway::ConnectionQuota& client_quota, const gateway::Rates& rates,
                                         gateway::SourcePorts& source_ports, const gateway::ConfigIds& numbers) {
   gateway::GatewayOptions options;
   options.core = core;
@@ -260,6 +265,8 @@ gateway::GatewayOptions gateway_options(const control::Config& config, const Cor
     listener.remote_invalidate = config_listener.remote_invalidate;
     listener.allow = config_listener.allow;
     listener.connections_max = control::connections_max_of(config_listener, limits);
+    listener.calls_per_second = config_listener.calls_per_second;
+    listener.bytes_per_second = config_listener.bytes_per_second;
     listener.server.credits = config_listener.credits;
     listener.server.reverse_credits = config_listener.reverse_credits;
     listener.server.call_bytes_max = limits.call_bytes_max;
@@ -275,7 +282,7 @@ gateway::GatewayOptions gateway_options(const control::Config& config, const Cor
     listener.server.limits.read_bytes_max = limits.call_bytes_max;
   }
   options.client_quota = &client_quota;
-  options.client_rates = &client_rates;
+  options.rates = &rates;
   options.clients.resize(numbers.clients.values().size());
   for (const control::ClientConfig& config_client : config.clients) {
     gateway::ClientClassOptions& clients = options.clients[*numbers.clients.find(config_client.name)];
@@ -285,6 +292,7 @@ gateway::GatewayOptions gateway_options(const control::Config& config, const Cor
     clients.connections_max = client_connections_max(config_client);
     clients.calls_per_second = config_client.calls_per_second;
     clients.bytes_per_second = config_client.bytes_per_second;
+    clients.weight = config_client.weight;
     clients.credits_max = config_client.credits == 0 ? UINT32_MAX : config_client.credits;
     if (config_client.bytes_in_flight_max != 0) {
       clients.bytes_in_flight_max = std::max<uint64_t>(1, config_client.bytes_in_flight_max / core.count);

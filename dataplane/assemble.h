@@ -34,12 +34,12 @@ namespace cw::dataplane {
 [[nodiscard]] std::unique_ptr<gateway::ConnectionQuota> client_quota(const control::Config& config,
                                                                      const gateway::ConfigIds& numbers);
 // What the configuration allows each class, set for all cores.
-void set_client_rates(const control::Config& config, const gateway::ConfigIds& numbers, const gateway::ClientRates& rates);
+void set_rates(const control::Config& config, const gateway::ConfigIds& numbers, const gateway::Rates& rates);
 // Precondition, here and below: what `config` names has its `numbers`.
 [[nodiscard]] gateway::GatewayOptions gateway_options(const control::Config& config, const CoreShare& core,
                                                       gateway::ConnectionQuota& quota, gateway::ConnectionQuota& client_quota,
-                                                      const gateway::ClientRates& client_rates,
-                                                      gateway::SourcePorts& source_ports, const gateway::ConfigIds& numbers);
+                                                      const gateway::Rates& rates, gateway::SourcePorts& source_ports,
+                                                      const gateway::ConfigIds& numbers);
 // ListenerOptions::transport is a control::TransportKind: a core has its transports in that order, and all of them.
 inline constexpr uint32_t kTransportKinds = 3;
 [[nodiscard]] iwarp::IwarpOptions iwarp_options(const control::Config& config, const CoreShare& core);

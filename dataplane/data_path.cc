@@ -132,7 +132,7 @@ bool DataPath::make_cores(std::string& problem) {
   numbers_.add(config_);
   quota_ = connection_quota(config_, numbers_);
   client_quota_ = dataplane::client_quota(config_, numbers_);
-  set_client_rates(config_, numbers_, client_rates());
+  set_rates(config_, numbers_, rates());
   const PollShared shared{.config = config_,
                           .ports = ports_,
                           .pools = *pools_,
@@ -141,7 +141,7 @@ bool DataPath::make_cores(std::string& problem) {
                           .programs = programs_,
                           .quota = *quota_,
                           .client_quota = *client_quota_,
-                          .client_rates = client_rates(),
+                          .rates = rates(),
                           .numbers = numbers_,
                           .exchange = exchange_.get(),
                           .qpn_key = Entropy().next_u64() | 1};

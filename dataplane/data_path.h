@@ -39,7 +39,7 @@ class DataPath {
   [[nodiscard]] WorkerPool& workers() { return *workers_; }
   [[nodiscard]] gateway::ConnectionQuota& quota() { return *quota_; }
   [[nodiscard]] gateway::ConnectionQuota& client_quota() { return *client_quota_; }
-  [[nodiscard]] const gateway::ClientRates& client_rates() { return client_rates_.rates(); }
+  [[nodiscard]] const gateway::Rates& rates() { return rates_.rates(); }
   [[nodiscard]] gateway::ConfigIds& numbers() { return numbers_; }
 
  private:
@@ -65,7 +65,7 @@ class DataPath {
   gateway::ConfigIds numbers_;
   std::unique_ptr<gateway::ConnectionQuota> quota_;
   std::unique_ptr<gateway::ConnectionQuota> client_quota_;
-  gateway::OwnedClientRates<SharedRateLimiter> client_rates_;
+  gateway::OwnedRates<SharedRateLimiter> rates_;
   std::vector<std::unique_ptr<PollCore>> cores_;
   std::vector<GatewayApp*> apps_;  // of cores_, in their order
 };

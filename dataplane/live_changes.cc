@@ -106,7 +106,7 @@ Reconfigured LiveChanges::apply(const control::Config& config, uint32_t pulled_m
   Reconfigured worst = Reconfigured::kDone;
   for (uint32_t i = 0; i < cores; ++i) {
     gateway::GatewayOptions options = gateway_options(config, CoreShare{i, cores}, parts_.quota, parts_.client_quota,
-                                                      parts_.client_rates, parts_.workers.source_ports(), parts_.numbers);
+                                                      parts_.rates, parts_.workers.source_ports(), parts_.numbers);
     options.pull_buffers_max = pulled_max / cores;
     const CoreShare share{i, cores};
     const WireOptions wires{roce_options(config, share), iwarp_options(config, share), tcp_options(config, share),
@@ -117,6 +117,7 @@ Reconfigured LiveChanges::apply(const control::Config& config, uint32_t pulled_m
   parts_.view.reconfigure(config, parts_.numbers);
   parts_.collector.set_limits(metric_limits(config));
   parts_.collector.set_backends(backend_sources(config, parts_.numbers));
+  parts_.collector.set_listeners(listener_sources(config, parts_.numbers));
   parts_.collector.set_clients(client_sources(config, parts_.numbers));
   parts_.collector.set_routes(route_sources(config, parts_.numbers));
   if (parts_.page != nullptr) {
@@ -153,7 +154,7 @@ void LiveChanges::set_places(const control::Config& config) {
   for (const control::ClientConfig& client : config.clients) {
     parts_.client_quota.set_max(*parts_.numbers.clients.find(client.name), client_connections_max(client));
   }
-  set_client_rates(config, parts_.numbers, parts_.client_rates);
+  set_rates(config, parts_.numbers, parts_.rates);
 }
 
 }  // namespace cw::dataplane

@@ -30,7 +30,7 @@ class LiveChanges {
     WorkerPool& workers;
     gateway::ConnectionQuota& quota;
     gateway::ConnectionQuota& client_quota;
-    const gateway::ClientRates& client_rates;
+    const gateway::Rates& rates;
     gateway::ConfigIds& numbers;
     HealthChecks& checks;
     LiveView& view;

@@ -61,6 +61,27 @@ std::optional<T> unless_zero(T value) {
   return value == 0 ? std::optional<T>() : value;
 }
 
+// Of a [[listener]] or [[client]] section.
+template <typename Section>
+control::RateStatus rates_max_of(const Section& section) {
+  return {.calls_per_second = unless_zero(section.calls_per_second), .bytes_per_second = unless_zero(section.bytes_per_second)};
+}
+
+void add_use(const telemetry::MetricSources& sources, const gateway::ConfigIds& numbers,
+             std::vector<control::ListenerStatus>& listeners) {
+  const std::span<const gateway::ListenerIdentity> known = numbers.listeners.values();
+  for (control::ListenerStatus& listener : listeners) {
+    const auto number = std::ranges::find(known, listener.name, &gateway::ListenerIdentity::name) - known.begin();
+    gateway::ClientUse use;
+    for (const telemetry::CoreSource& core : sources.cores) {
+      const gateway::ListenerStats& stats = core.snapshot->last().gateway.listeners[static_cast<size_t>(number)];
+      listener.calls_postponed += stats.calls_postponed;
+      add_to(use, stats.use);
+    }
+    listener.use = use_of(use);
+  }
+}
+
 // As the poll cores choose, which hear of a change a moment later.
 uint32_t preferred_server(std::span<const control::ServerCheck> checks, uint32_t backend) {
   const auto is_listed = [&](const control::ServerCheck& check) { return check.backend == backend && !check.removed; };
@@ -173,6 +194,7 @@ control::GatewayStatus LiveView::status() {
     listener.credits = config.credits;
     listener.inline_bytes = config.inline_bytes;
     listener.connections_max = control::connections_max_of(config, current.limits);
+    listener.rates_max = rates_max_of(config);
     listener.connections = std::exchange(connections_of[numbers.of(config)], 0);
   }
   const std::span<const gateway::ListenerIdentity> known = numbers.listeners.values();
@@ -182,6 +204,8 @@ control::GatewayStatus LiveView::status() {
           {.name = known[number].name, .port = known[number].port, .connections = connections_of[number], .removed = true});
     }
   }
+  collector_.read(
+      [&ids = numbers, &status](const telemetry::MetricSources& sources) { add_use(sources, ids, status.listeners); });
   const ValuesByName values = by_name(collector_.named_values());
   for (const control::BackendConfig& config : current.backends) {
     control::BackendStatus& backend = status.backends.emplace_back();
@@ -280,6 +304,8 @@ std::vector<control::ClientStatus> LiveView::clients(const telemetry::MetricSour
     row.connections_max = unless_zero(section.connections_max);
     row.credits_max = unless_zero(section.credits);
     row.bytes_in_flight_max = unless_zero(section.bytes_in_flight_max);
+    row.rates_max = rates_max_of(section);
+    row.weight = section.weight;
   }
   for (const std::string& name : current.numbers.clients.values()) {
     const bool removed =

@@ -46,7 +46,7 @@ Management::Management(const Settings& settings, DataPath& path, const control::
                 .workers = path.workers(),
                 .quota = path.quota(),
                 .client_quota = path.client_quota(),
-                .client_rates = path.client_rates(),
+                .rates = path.rates(),
                 .numbers = path.numbers(),
                 .checks = checks_,
                 .view = view_,

@@ -40,6 +40,15 @@ std::vector<telemetry::NamedSource> backend_sources(const control::Config& confi
   return sources;
 }
 
+std::vector<telemetry::NamedSource> listener_sources(const control::Config& config, const gateway::ConfigIds& numbers) {
+  std::vector<telemetry::NamedSource> sources;
+  const std::vector<gateway::ListenerIdentity> current = gateway::listener_identities(config);
+  for (const gateway::ListenerIdentity& identity : numbers.listeners.values()) {
+    sources.push_back({identity.name, std::ranges::find(current, identity) == current.end()});
+  }
+  return sources;
+}
+
 std::vector<telemetry::NamedSource> client_sources(const control::Config& config, const gateway::ConfigIds& numbers) {
   std::vector<telemetry::NamedSource> sources;
   for (const std::string& name : numbers.clients.values()) {
@@ -64,11 +73,13 @@ telemetry::Limits metric_limits(const control::Config& config) {
     limits.listeners.push_back({.name = listener.name,
                                 .connections_max = control::connections_max_of(listener, config.limits),
                                 .credits = listener.credits,
+                                .rates = {listener.calls_per_second, listener.bytes_per_second},
                                 .needs_link = listener.transport == control::TransportKind::kRoce,
                                 .rdma_device = is_verbs ? std::optional(listener.device) : std::nullopt});
   }
   for (const control::ClientConfig& client : config.clients) {
-    limits.clients.push_back({client.name, client.connections_max, client.bytes_in_flight_max});
+    limits.clients.push_back(
+        {client.name, client.connections_max, client.bytes_in_flight_max, {client.calls_per_second, client.bytes_per_second}});
   }
   return limits;
 }
@@ -88,6 +99,7 @@ telemetry::MetricSources metric_sources(const control::Config& config, const cha
         {port->device(), port->driver(), std::string(to_text(port->mac()).data()), to_string(port->steering())});
   }
   sources.backends = backend_sources(config, numbers);
+  sources.listeners = listener_sources(config, numbers);
   sources.clients = client_sources(config, numbers);
   sources.routes = route_sources(config, numbers);
   sources.pools = {"packets", "replies", "views"};

@@ -19,6 +19,8 @@ namespace cw::dataplane {
 // By number, those of before a reload too.
 [[nodiscard]] std::vector<telemetry::NamedSource> backend_sources(const control::Config& config,
                                                                   const gateway::ConfigIds& numbers);
+[[nodiscard]] std::vector<telemetry::NamedSource> listener_sources(const control::Config& config,
+                                                                   const gateway::ConfigIds& numbers);
 [[nodiscard]] std::vector<telemetry::NamedSource> client_sources(const control::Config& config,
                                                                  const gateway::ConfigIds& numbers);
 // Keeps references to `apps`, which are in order of DataplaneConfig::poll_lcores, `flags` and `checks`. The revision of the

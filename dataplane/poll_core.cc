@@ -34,7 +34,7 @@ PollCore::PollCore(const PollShared& shared, const CoreShare& share, Wakeup& wak
       iwarp_(iwarp_options(shared.config, share), tcp_, shared.pools.packets(), entropy_),
       rdma_(rdma_options(shared.config, share), shared.pools.memory()),
       rnic_(rnic_options(shared.config, share), rdma_, shared.pools.packets(), entropy_),
-      gateway_(gateway_options(shared.config, share, shared.quota, shared.client_quota, shared.client_rates,
+      gateway_(gateway_options(shared.config, share, shared.quota, shared.client_quota, shared.rates,
                                shared.workers.source_ports(), shared.numbers),
                std::vector<verbs::Transport*>{&transport_, &iwarp_, &rnic_}, shared.pools.packets(), shared.pools.large(),
                shared.programs, entropy_),

@@ -39,7 +39,7 @@ struct PollShared {
   rpcrdma::ProgramRegistry& programs;
   gateway::ConnectionQuota& quota;
   gateway::ConnectionQuota& client_quota;
-  const gateway::ClientRates& client_rates;
+  const gateway::Rates& rates;
   const gateway::ConfigIds& numbers;
   CoreExchange* exchange = nullptr;  // nullptr: there is one core
   uint64_t qpn_key = 0;

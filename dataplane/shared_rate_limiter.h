@@ -33,6 +33,9 @@ class SharedRateLimiter final : public RateLimiter {
   void refund(uint64_t amount) override {
     due_ns_.fetch_sub(cost_of(amount, per_second_.load(std::memory_order_relaxed)), std::memory_order_relaxed);
   }
+  [[nodiscard]] Duration cost(uint64_t amount) const override {
+    return Duration::ns(cost_of(amount, per_second_.load(std::memory_order_relaxed)));
+  }
 
  private:
   std::atomic<uint64_t> per_second_{0};

@@ -149,6 +149,8 @@ void Acceptor::start_endpoint(Instant now, Connection& connection) {
     connection.credits = std::min(connection.credits, parts_.admission.client_class(*connection.client_class).credits_max);
     options.budget = &parts_.admission.budget(*connection.client_class);
   }
+  options.rates = &parts_.admission.rate_lines().line(connection.listener_index, connection.client_class);
+  options.connection = connection.link.value();
   connection.credits = std::min(connection.credits, backed_credits(connection, listener.server.credits));
   options.reverse_credits = backed_credits(connection, options.reverse_credits);
   options.credits = connection.credits;

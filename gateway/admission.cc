@@ -32,7 +32,9 @@ std::unique_ptr<ConnectionQuota> own_client_quota(const GatewayOptions& options)
 Admission::Admission(const GatewayOptions& options, GatewayStats& stats)
     : stats_(stats),
       clients_(options.clients),
-      own_rates_(options.client_rates == nullptr ? std::make_unique<OwnedClientRates<LocalRateLimiter>>() : nullptr),
+      own_rates_(options.rates == nullptr ? std::make_unique<OwnedRates<LocalRateLimiter>>() : nullptr),
+      lines_(options.rates == nullptr ? own_rates_->rates().listeners : options.rates->listeners,
+             options.rates == nullptr ? own_rates_->rates().clients : options.rates->clients),
       budgets_(kClientIdsMax),
       own_quota_(own_quota(options)),
       quota_(options.quota == nullptr ? *own_quota_ : *options.quota),
@@ -40,14 +42,11 @@ Admission::Admission(const GatewayOptions& options, GatewayStats& stats)
       client_quota_(options.client_quota == nullptr ? *own_client_quota_ : *options.client_quota) {
   CW_ASSERT(clients_.size() <= kClientIdsMax);
   clients_.reserve(kClientIdsMax);
-  const ClientRates& rates = options.client_rates == nullptr ? own_rates_->rates() : *options.client_rates;
-  for (size_t i = 0; i < budgets_.size(); ++i) {
-    budgets_[i].rates = &rates[i];
-  }
   for (size_t i = 0; i < clients_.size(); ++i) {
     budgets_[i].bytes_max = clients_[i].bytes_in_flight_max;
-    set_own_rates(i);
   }
+  set_own_rates(options.listeners);
+  set_weights();
 }
 
 std::optional<uint32_t> Admission::class_of(const IpAddress& address) const {
@@ -99,10 +98,29 @@ void Admission::count_refusal(ConnectionResult result, std::optional<uint32_t> c
   }
 }
 
-void Admission::set_own_rates(size_t i) {
-  if (own_rates_ != nullptr) {
-    own_rates_->rates()[i].calls->set(clients_[i].calls_per_second);
-    own_rates_->rates()[i].bytes->set(clients_[i].bytes_per_second);
+// Of what is removed they stay as they were.
+void Admission::set_own_rates(const std::vector<ListenerOptions>& listeners) {
+  listener_count_ = static_cast<uint32_t>(listeners.size());
+  if (own_rates_ == nullptr) {
+    return;
+  }
+  const auto set = [](const rpcrdma::SharedRates& rates, const auto& options) {
+    rates.calls->set(options.calls_per_second);
+    rates.bytes->set(options.bytes_per_second);
+  };
+  for (size_t i = 0; i < listeners.size(); ++i) {
+    if (!listeners[i].removed) {
+      set(own_rates_->rates().listeners[i], listeners[i]);
+    }
+  }
+  for (size_t i = 0; i < clients_.size(); ++i) {
+    set(own_rates_->rates().clients[i], clients_[i]);
+  }
+}
+
+void Admission::set_weights() {
+  for (uint32_t i = 0; i < clients_.size(); ++i) {
+    lines_.set_weight(i, clients_[i].weight);
   }
 }
 
@@ -112,6 +130,9 @@ void Admission::fold_budgets() {
     stats_.clients[i].calls_postponed = budgets_[i].calls_postponed;
     stats_.clients[i].credits_granted = budgets_[i].credits_granted;
     stats_.clients[i].credits_in_use = budgets_[i].credits_in_use;
+  }
+  for (uint32_t i = 0; i < listener_count_; ++i) {
+    stats_.listeners[i].calls_postponed = lines_.calls_postponed(i);
   }
 }
 
@@ -131,11 +152,13 @@ void Admission::reconfigure(std::vector<ClientClassOptions>& fresh, const std::v
     }
     std::swap(clients, fresh[i]);
     budgets_[i].bytes_max = clients.bytes_in_flight_max;
-    set_own_rates(i);
     if (own_client_quota_ != nullptr) {
       own_client_quota_->set_max(static_cast<uint32_t>(i), clients.connections_max);
     }
   }
+  set_own_rates(listeners);
+  set_weights();
+  lines_.reconfigure();
 }
 
 }  // namespace cw::gateway

@@ -1,4 +1,5 @@
-// Who may come in, and how many: quotas of connections in all, by listener and by class of clients, and the classes' budgets.
+// Who may come in, and how many: quotas of connections in all, by listener and by class of clients, the classes' budgets, and the
+// rates of listeners and classes with the lines that calls wait in for them.
 // Nothing is taken before a client is established.
 #pragma once
 
@@ -17,7 +18,7 @@ namespace cw::gateway {
 
 class Admission {
  public:
-  // Of options: clients, quota, client_quota, connections_max, and the limits of listeners. `stats` must outlive it.
+  // Of options: clients, quota, client_quota, rates, connections_max, and the limits of listeners. `stats` must outlive it.
   Admission(const GatewayOptions& options, GatewayStats& stats);
 
   // nullopt: none.
@@ -25,6 +26,8 @@ class Admission {
   [[nodiscard]] const ClientClassOptions& client_class(uint32_t index) const { return clients_[index]; }
   // Of a class, for the chunks of calls.
   [[nodiscard]] rpcrdma::SharedBudget& budget(uint32_t client_class) { return budgets_[client_class]; }
+  [[nodiscard]] rpcrdma::RateLines& rate_lines() { return lines_; }
+  [[nodiscard]] const rpcrdma::RateLines& rate_lines() const { return lines_; }
 
   // Why a request could not have a place now, or nothing. Nothing is taken, since the request may be forged. A client that
   // restarted has the place of its former self, `rival` (nullptr: there is none), which ends when this one is established.
@@ -45,13 +48,16 @@ class Admission {
   void reconfigure(std::vector<ClientClassOptions>& fresh, const std::vector<ListenerOptions>& listeners);
 
  private:
-  void set_own_rates(size_t i);
+  void set_own_rates(const std::vector<ListenerOptions>& listeners);
+  void set_weights();
 
   GatewayStats& stats_;
-  std::vector<ClientClassOptions> clients_;                        // by ClientIds, with room for all that there may be
-  std::unique_ptr<OwnedClientRates<LocalRateLimiter>> own_rates_;  // nullptr when they are shared
-  std::vector<rpcrdma::SharedBudget> budgets_;                     // of all that there may be; never resized
-  std::unique_ptr<ConnectionQuota> own_quota_;                     // nullptr when they are shared
+  std::vector<ClientClassOptions> clients_;                  // by ClientIds, with room for all that there may be
+  std::unique_ptr<OwnedRates<LocalRateLimiter>> own_rates_;  // nullptr when they are shared
+  rpcrdma::RateLines lines_;
+  uint32_t listener_count_ = 0;
+  std::vector<rpcrdma::SharedBudget> budgets_;  // of all that there may be; never resized
+  std::unique_ptr<ConnectionQuota> own_quota_;  // nullptr when they are shared
   ConnectionQuota& quota_;
   std::unique_ptr<ConnectionQuota> own_client_quota_;
   ConnectionQuota& client_quota_;

@@ -210,6 +210,7 @@ void CallPath::on_message(Instant now, Connection& connection, Lane& lane, Chain
 template <typename Count>
 void CallPath::count_use(const Connection& connection, Count&& count) {
   count(connection.client->use);
+  count(parts_.stats.listeners[connection.listener_index].use);
   if (connection.client_class) {
     count(parts_.stats.clients[*connection.client_class].use);
   }

@@ -208,6 +208,14 @@ void Gateway::run(Instant now) {
   });
   orphans_.expire(now);
   one_by_one(now, [&] {
+    const std::optional<uint64_t> next = admission_.rate_lines().next(now);
+    if (Connection* connection = next ? connections_.find(LinkId(*next)) : nullptr) {
+      connection->server->on_rate_turn(now);
+      path_.pump(now, *connection);
+    }
+    return next.has_value();
+  });
+  one_by_one(now, [&] {
     Connection* connection = holds_.next_released();
     if (connection != nullptr) {
       path_.pump(now, *connection);
@@ -363,7 +371,8 @@ bool Gateway::poll_done(rpcrdma::CallDone& out) {
 }
 
 Instant Gateway::next_deadline() const {
-  Instant next = earlier(connections_.next_deadline(), orphans_.next_deadline());
+  Instant next =
+      earlier(earlier(connections_.next_deadline(), orphans_.next_deadline()), admission_.rate_lines().next_deadline());
   for (const verbs::Transport* transport : transports_) {
     next = earlier(next, transport->next_deadline());
   }

@@ -1,6 +1,7 @@
 // What one core's gateway is made of: where it listens, what stands behind, what a connection may cost.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <string>
@@ -13,6 +14,7 @@
 #include "gateway/connection_quota.h"
 #include "gateway/gateway_stats.h"
 #include "gateway/source_ports.h"
+#include "rpcrdma/endpoint/rate_lines.h"
 #include "rpcrdma/endpoint/rpcrdma_options.h"
 
 namespace cw::gateway {
@@ -56,6 +58,8 @@ struct ListenerOptions {
   bool private_data = true;              // false: say nothing (RFC 8797 is optional); both thresholds are 1024 then
   std::vector<control::IpPrefix> allow;  // clients that may connect; empty = all
   uint32_t connections_max = 1024;
+  uint64_t calls_per_second = 0;  // of all its connections together, on all cores; 0: as many as come
+  uint64_t bytes_per_second = 0;  // the same for the bytes of their calls and replies
 };
 
 // A backend connection that waits for its source port waits for orphan_max, the life of the one that has it, and no longer than
@@ -70,44 +74,52 @@ struct ClientClassOptions {
   uint32_t connections_max = UINT32_MAX;      // of all of them together
   uint32_t credits_max = UINT32_MAX;          // of each connection
   uint64_t bytes_in_flight_max = UINT64_MAX;  // of the chunks of their calls, on this core
-  uint64_t calls_per_second = 0;              // of all of them together, on all cores; 0: as many as come
-  uint64_t bytes_per_second = 0;              // the same for the bytes of their calls and replies
+  uint64_t calls_per_second = 0;              // as those of a listener
+  uint64_t bytes_per_second = 0;
+  uint32_t weight = 1;  // of what they get where a listener's rate does not do for all, beside other classes
 };
 
-using ClientRates = std::array<rpcrdma::SharedRates, kClientIdsMax>;  // by ClientIds; none is nullptr
+// None is nullptr.
+struct Rates {
+  std::array<rpcrdma::SharedRates, kListenerIdsMax> listeners;  // by ListenerIds
+  std::array<rpcrdma::SharedRates, kClientIdsMax> clients;      // by ClientIds
+};
 
 // With limiters of this kind.
 template <typename Limiter>
-class OwnedClientRates {
+class OwnedRates {
  public:
-  OwnedClientRates() {
-    for (size_t i = 0; i < rates_.size(); ++i) {
-      rates_[i] = {.calls = &calls_[i], .bytes = &bytes_[i]};
-    }
+  OwnedRates() {
+    size_t next = 0;
+    const auto own = [&](rpcrdma::SharedRates& rates) {
+      rates = {.calls = &limiters_[next], .bytes = &limiters_[next + 1]};
+      next += 2;
+    };
+    std::ranges::for_each(rates_.listeners, own);
+    std::ranges::for_each(rates_.clients, own);
   }
-  [[nodiscard]] const ClientRates& rates() const { return rates_; }
+  [[nodiscard]] const Rates& rates() const { return rates_; }
 
  private:
-  std::array<Limiter, kClientIdsMax> calls_;
-  std::array<Limiter, kClientIdsMax> bytes_;
-  ClientRates rates_;
+  std::array<Limiter, size_t{2} * (kListenerIdsMax + kClientIdsMax)> limiters_;
+  Rates rates_;
 };
 
 struct GatewayOptions {
-  std::vector<ListenerOptions> listeners;     // by ListenerIds
-  std::vector<BackendOptions> backends;       // by BackendIds
-  std::vector<ClientClassOptions> clients;    // by ClientIds
-  ConnectionQuota* client_quota = nullptr;    // by class; as with `quota`
-  const ClientRates* client_rates = nullptr;  // the same; whoever owns them sets them
-  CoreShare core;                             // links tell the core
-  uint32_t connections_max = 1024;            // of this core, and of all together when they share `quota`
-  ConnectionQuota* quota = nullptr;           // outlives the gateways that share it; nullptr = this gateway is alone
-  SourcePorts* source_ports = nullptr;        // as with `quota`; nullptr = backend connections come from any port
-  uint32_t half_open_max = 512;               // connections without a place of each transport, as it has them on this core
-  uint32_t calls_in_flight_max = 16384;       // over all connections
-  bool express = true;                        // rpcrdma::ServerShared::express
-  uint64_t pull_buffers_max = UINT64_MAX;     // receive buffers that pulled call data may hold: well below the pool
-  uint64_t reply_bytes_max = UINT64_MAX;      // of buffers that replies may keep on this core: see rpcrdma::ServerShared
+  std::vector<ListenerOptions> listeners;   // by ListenerIds
+  std::vector<BackendOptions> backends;     // by BackendIds
+  std::vector<ClientClassOptions> clients;  // by ClientIds
+  ConnectionQuota* client_quota = nullptr;  // by class; as with `quota`
+  const Rates* rates = nullptr;             // as with `quota`; whoever owns them sets them
+  CoreShare core;                           // links tell the core
+  uint32_t connections_max = 1024;          // of this core, and of all together when they share `quota`
+  ConnectionQuota* quota = nullptr;         // outlives the gateways that share it; nullptr = this gateway is alone
+  SourcePorts* source_ports = nullptr;      // as with `quota`; nullptr = backend connections come from any port
+  uint32_t half_open_max = 512;             // connections without a place of each transport, as it has them on this core
+  uint32_t calls_in_flight_max = 16384;     // over all connections
+  bool express = true;                      // rpcrdma::ServerShared::express
+  uint64_t pull_buffers_max = UINT64_MAX;   // receive buffers that pulled call data may hold: well below the pool
+  uint64_t reply_bytes_max = UINT64_MAX;    // of buffers that replies may keep on this core: see rpcrdma::ServerShared
   // Buffers are reserved for the messages of all credits in packets of this size (verbs::ConnectionLimits). A client whose
   // packets are smaller is granted as many as fit into what is reserved for it. 256, the smallest there is: all.
   uint32_t reserved_packet_bytes = 256;

@@ -49,13 +49,18 @@ struct BackendStats {
   [[nodiscard]] bool is_judged() const { return up > 0 || checked > 0 || open_failures > forgotten_failures; }
 };
 
+struct ListenerStats {
+  uint64_t calls_postponed = 0;  // until its rates allowed them, or the budgets and rates of their clients' class
+  ClientUse use;
+};
+
 // A class of clients with a budget of its own.
 struct ClientClassStats {
   uint64_t connections = 0;      // gauge
   uint64_t refused_denied = 0;   // connection requests
   uint64_t refused_limit = 0;    // the same: the class has as many connections as it may
   uint64_t bytes_in_flight = 0;  // gauge: of chunks
-  uint64_t calls_postponed = 0;  // until others of the class were over
+  uint64_t calls_postponed = 0;  // until others of the class were over, or the rates allowed them
   uint64_t credits_granted = 0;  // gauge
   uint64_t credits_in_use = 0;   // gauge: calls received and not yet answered
   ClientUse use;
@@ -125,6 +130,7 @@ struct GatewayStats {
   uint64_t connections_held = 0;    // connections whose calls had to wait for those of the client's connections before
   uint64_t grants_lowered = 0;      // times that the table of calls was nearly full
   uint64_t notices_dropped = 0;
+  std::array<ListenerStats, kListenerIdsMax> listeners{};  // by ListenerIds
 };
 
 // One line for the log; the text is made by whoever prints it.

@@ -57,6 +57,8 @@ class RowFolder {
         return add_ports();
       case Scope::kBackend:
         return add_scoped("backend", sources_.backends, gateway::kBackendIdsMax);
+      case Scope::kListener:
+        return add_scoped("listener", sources_.listeners, gateway::kListenerIdsMax);
       case Scope::kClient:
         return add_scoped("client", sources_.clients, gateway::kClientIdsMax);
       case Scope::kPool:
@@ -229,6 +231,29 @@ void add_ports(const MetricSources& sources, std::vector<MetricFamily>& families
   families.push_back(std::move(ports));
 }
 
+struct RateNames {
+  const MetricName& calls;
+  const MetricName& bytes;
+};
+
+// Of those that have any: 0 is no limit, and has no sample.
+template <typename Limited>
+void add_rates(const RateNames& names, const char* label, const std::vector<Limited>& limits,
+               std::vector<MetricFamily>& families) {
+  MetricFamily calls{names.calls.name, names.calls.help, MetricType::Gauge, {}};
+  MetricFamily bytes{names.bytes.name, names.bytes.help, MetricType::Gauge, {}};
+  for (const Limited& each : limits) {
+    if (each.rates.calls > 0) {
+      calls.metric.push_back(sample({{label, each.name}}, static_cast<double>(each.rates.calls)));
+    }
+    if (each.rates.bytes > 0) {
+      bytes.metric.push_back(sample({{label, each.name}}, static_cast<double>(each.rates.bytes)));
+    }
+  }
+  families.push_back(std::move(calls));
+  families.push_back(std::move(bytes));
+}
+
 void add_limits(const Limits& limits, std::vector<MetricFamily>& families) {
   families.push_back(single(kConnectionsMax, limits.connections_max));
   families.push_back(single(kHalfOpenMax, limits.half_open_max));
@@ -241,6 +266,7 @@ void add_limits(const Limits& limits, std::vector<MetricFamily>& families) {
   }
   families.push_back(std::move(connections));
   families.push_back(std::move(credits));
+  add_rates({kListenerCallsPerSecond, kListenerBytesPerSecond}, "listener", limits.listeners, families);
   MetricFamily client_connections{kClientConnectionsMax.name, kClientConnectionsMax.help, MetricType::Gauge, {}};
   MetricFamily client_bytes{kClientBytesMax.name, kClientBytesMax.help, MetricType::Gauge, {}};
   // 0 is no limit, and has no sample: on a graph it would be one that lets nobody in.
@@ -254,6 +280,7 @@ void add_limits(const Limits& limits, std::vector<MetricFamily>& families) {
   }
   families.push_back(std::move(client_connections));
   families.push_back(std::move(client_bytes));
+  add_rates({kClientCallsPerSecond, kClientBytesPerSecond}, "client", limits.clients, families);
 }
 
 void add_routes(const MetricSources& sources, std::vector<MetricFamily>& families) {
@@ -324,6 +351,11 @@ void Collector::set_limits(Limits limits) {
 void Collector::set_backends(std::vector<NamedSource> backends) {
   const std::lock_guard lock(mutex_);
   sources_.backends = std::move(backends);
+}
+
+void Collector::set_listeners(std::vector<NamedSource> listeners) {
+  const std::lock_guard lock(mutex_);
+  sources_.listeners = std::move(listeners);
 }
 
 void Collector::set_clients(std::vector<NamedSource> clients) {

@@ -57,10 +57,17 @@ struct PortInfo {
   std::string steering;  // how packets reach their core: "flow", "rss", "software", or "none" where there is one core
 };
 
+// Per second; 0: none.
+struct RateLimits {
+  uint64_t calls = 0;
+  uint64_t bytes = 0;
+};
+
 struct ListenerLimits {
   std::string name;  // label
   uint32_t connections_max = 0;
-  uint32_t credits = 0;    // of each connection
+  uint32_t credits = 0;  // of each connection
+  RateLimits rates{};
   bool needs_link = true;  // of a port; false: clients come through the kernel
   // Of transport = "verbs": whose ports are told of. Empty: those of all that there are.
   std::optional<std::string> rdma_device;
@@ -70,6 +77,7 @@ struct ClientLimits {
   std::string name;                  // label
   uint32_t connections_max = 0;      // 0: none of its own
   uint64_t bytes_in_flight_max = 0;  // 0: none
+  RateLimits rates{};
 };
 
 // Where calls of a program, or of all others, go that come in by a listener.
@@ -102,9 +110,10 @@ struct MetricSources {
   BuildInfo build;
   std::string instance;
   std::vector<CoreSource> cores;
-  std::vector<PortInfo> ports;        // in order of CoreSnapshot::ports; label `port` is the index
-  std::vector<NamedSource> backends;  // label `backend`, in order of CoreSnapshot::backends
-  std::vector<NamedSource> clients;   // label `client`, in order of GatewayStats::clients
+  std::vector<PortInfo> ports;         // in order of CoreSnapshot::ports; label `port` is the index
+  std::vector<NamedSource> backends;   // label `backend`, in order of CoreSnapshot::backends
+  std::vector<NamedSource> listeners;  // label `listener`, in order of GatewayStats::listeners
+  std::vector<NamedSource> clients;    // label `client`, in order of GatewayStats::clients
   std::vector<RouteSource> routes;
   std::vector<std::string> pools;  // label `pool`, in order of CoreSnapshot::pools
   Limits limits;
@@ -129,8 +138,9 @@ class Collector final : public prometheus::Collectable, public HealthSource {
   void read(const std::function<void(const MetricSources& sources)>& reader) const;
   // Any thread: what a reload has changed of the listeners' and clients' limits. Those of the gateway as a whole stay.
   void set_limits(Limits limits);
-  // Any thread: which backends and [[client]] sections there are since a reload, and have been.
+  // Any thread: which backends, listeners and [[client]] sections there are since a reload, and have been.
   void set_backends(std::vector<NamedSource> backends);
+  void set_listeners(std::vector<NamedSource> listeners);
   void set_clients(std::vector<NamedSource> clients);
   // Any thread: where calls go since a reload. Those that went stay, removed: counters do not vanish.
   void set_routes(std::vector<RouteSource> routes);

@@ -19,12 +19,13 @@ namespace cw::telemetry {
 
 // What a row has one series per, besides its own labels.
 enum class Scope : uint8_t {
-  kGateway,  // all cores together
-  kPort,     // all cores together, label port
-  kBackend,  // all cores together, label backend
-  kPool,     // all cores together, label pool
-  kClient,   // all cores together, label client
-  kLcore,    // labels lcore, role
+  kGateway,   // all cores together
+  kPort,      // all cores together, label port
+  kBackend,   // all cores together, label backend
+  kPool,      // all cores together, label pool
+  kListener,  // all cores together, label listener
+  kClient,    // all cores together, label client
+  kLcore,     // labels lcore, role
 };
 
 // How the cores' values become one.
@@ -93,6 +94,17 @@ inline constexpr MetricName kCallsMax{"causeway_rpcrdma_calls_in_flight_max",
 inline constexpr MetricName kListenerConnectionsMax{"causeway_listener_connections_max",
                                                     "Connections that the listener takes at most."};
 inline constexpr MetricName kListenerCredits{"causeway_listener_credits", "Credits that each connection is granted at most."};
+inline constexpr MetricName kListenerCallsPerSecond{"causeway_listener_calls_per_second_max",
+                                                    "Calls per second that the listener lets through, if it says."};
+inline constexpr MetricName kListenerBytesPerSecond{
+    "causeway_listener_bytes_per_second_max",
+    "Bytes per second, of calls and replies, that the listener lets through, if it says."};
+inline constexpr MetricName kClientCallsPerSecond{
+    "causeway_client_calls_per_second_max",
+    "Calls per second that a [[client]] section's clients may make together, if it says."};
+inline constexpr MetricName kClientBytesPerSecond{
+    "causeway_client_bytes_per_second_max",
+    "Bytes per second, of calls and replies, that a [[client]] section's clients may have together, if it says."};
 inline constexpr MetricName kClientConnectionsMax{
     "causeway_client_connections_max", "Connections that a [[client]] section's clients may have together, if it says."};
 inline constexpr MetricName kClientBytesMax{"causeway_client_bytes_in_flight_max",

@@ -18,6 +18,13 @@ Json or_null(const std::optional<T>& value) {
 
 // What clients and their sections have asked for and got.
 template <typename T>
+constexpr AnswerField<T> kCallsPerSecondMax = {"calls_per_second_max", "calls per second at most; null = no limit",
+                                               [](const T& r) { return or_null(r.rates_max.calls_per_second); }};
+template <typename T>
+constexpr AnswerField<T> kBytesPerSecondMax = {"bytes_per_second_max",
+                                               "bytes per second at most, of calls and replies; null = no limit",
+                                               [](const T& r) { return or_null(r.rates_max.bytes_per_second); }};
+template <typename T>
 constexpr AnswerField<T> kCalls = {"calls", "calls taken", [](const T& r) { return Json(r.use.calls); }};
 template <typename T>
 constexpr AnswerField<T> kReplies = {"replies", "replies to them", [](const T& r) { return Json(r.use.replies); }};
@@ -45,7 +52,7 @@ constexpr std::array<AnswerField<PortStatus>, 10> kPortStatus = {{
      [](const PortStatus& r) { return Json(r.steering); }},
 }};
 
-constexpr std::array<AnswerField<ListenerStatus>, 8> kListenerStatus = {{
+constexpr std::array<AnswerField<ListenerStatus>, 16> kListenerStatus = {{
     {"name", "name of the listener", [](const ListenerStatus& r) { return Json(r.name); }},
     {"port", "RDMA port that clients connect to", [](const ListenerStatus& r) { return Json(r.port); }},
     {"backend", "name of its backend", [](const ListenerStatus& r) { return Json(r.backend); }},
@@ -56,6 +63,15 @@ constexpr std::array<AnswerField<ListenerStatus>, 8> kListenerStatus = {{
     {"connections", "connections now", [](const ListenerStatus& r) { return Json(r.connections); }},
     {"connections_max", "connections at most; null = removed",
      [](const ListenerStatus& r) { return or_null(r.connections_max); }},
+    kCallsPerSecondMax<ListenerStatus>,
+    kBytesPerSecondMax<ListenerStatus>,
+    {"calls_postponed", "calls that waited for these, or for what their [[client]] section may have",
+     [](const ListenerStatus& r) { return Json(r.calls_postponed); }},
+    kCalls<ListenerStatus>,
+    kReplies<ListenerStatus>,
+    kErrors<ListenerStatus>,
+    kCallBytes<ListenerStatus>,
+    kReplyBytes<ListenerStatus>,
     {"removed", "a reload has taken it away: nobody can connect to it, and it is listed until its last connection has ended",
      [](const ListenerStatus& r) { return Json(r.removed); }},
 }};
@@ -101,7 +117,7 @@ constexpr std::array<AnswerField<RouteStatus>, 4> kRouteStatus = {{
     {"calls", "calls that went this way", [](const RouteStatus& r) { return Json(r.calls); }},
 }};
 
-constexpr std::array<AnswerField<ClientStatus>, 18> kClientStatus = {{
+constexpr std::array<AnswerField<ClientStatus>, 21> kClientStatus = {{
     {"name", "name of the section", [](const ClientStatus& r) { return Json(r.name); }},
     {"prefixes",
      "networks of its clients; an address belongs to the section with the longest that it is in. "
@@ -121,7 +137,11 @@ constexpr std::array<AnswerField<ClientStatus>, 18> kClientStatus = {{
      [](const ClientStatus& r) { return Json(r.bytes_in_flight); }},
     {"bytes_in_flight_max", "such bytes at most; null = no limit",
      [](const ClientStatus& r) { return or_null(r.bytes_in_flight_max); }},
-    {"calls_postponed", "calls that waited for that limit, or for the section's calls_per_second or bytes_per_second",
+    kCallsPerSecondMax<ClientStatus>,
+    kBytesPerSecondMax<ClientStatus>,
+    {"weight", "its share where a listener's rate does not do for all: so many times what a section of weight 1 gets",
+     [](const ClientStatus& r) { return Json(r.weight); }},
+    {"calls_postponed", "calls that waited for these limits, or for the rates of their listener",
      [](const ClientStatus& r) { return Json(r.calls_postponed); }},
     {"refused_denied", "connection requests refused because of allow = false",
      [](const ClientStatus& r) { return Json(r.refused_denied); }},

@@ -29,6 +29,21 @@ struct PortStatus {
   std::string steering;    // how packets reach their core: "flow", "rss", "software", or "none" where there is one core
 };
 
+// Of clients' calls, in all poll cores together; absent: as many as come.
+struct RateStatus {
+  std::optional<uint64_t> calls_per_second;
+  std::optional<uint64_t> bytes_per_second;
+};
+
+// What clients asked for and got, ever since.
+struct UseStatus {
+  uint64_t calls = 0;
+  uint64_t replies = 0;
+  uint64_t errors = 0;  // replies that refuse the call, and calls that were lost with their connection
+  uint64_t call_bytes = 0;
+  uint64_t reply_bytes = 0;
+};
+
 struct ListenerStatus {
   std::string name;
   uint32_t port = 0;
@@ -37,6 +52,9 @@ struct ListenerStatus {
   std::optional<uint32_t> inline_bytes;
   uint32_t connections = 0;
   std::optional<uint32_t> connections_max;
+  RateStatus rates_max;
+  uint64_t calls_postponed = 0;  // until these rates allowed them, or what their [[client]] section may have
+  UseStatus use;
   bool removed = false;  // a reload has taken it away: nobody can connect, and it is listed until its last connection has ended
 };
 
@@ -75,15 +93,6 @@ struct RouteStatus {
   uint64_t calls = 0;
 };
 
-// What clients asked for and got, ever since.
-struct UseStatus {
-  uint64_t calls = 0;
-  uint64_t replies = 0;
-  uint64_t errors = 0;  // replies that refuse the call, and calls that were lost with their connection
-  uint64_t call_bytes = 0;
-  uint64_t reply_bytes = 0;
-};
-
 // A [[client]] section: its budget, and what is used of it.
 struct ClientStatus {
   std::string name;
@@ -96,7 +105,9 @@ struct ClientStatus {
   uint64_t credits_in_use = 0;              // of these: calls that are not answered yet
   uint64_t bytes_in_flight = 0;             // of chunks
   std::optional<uint64_t> bytes_in_flight_max;
-  uint64_t calls_postponed = 0;  // until others of the section were over
+  RateStatus rates_max;
+  uint32_t weight = 1;           // beside other sections, where a listener's rate does not do for all
+  uint64_t calls_postponed = 0;  // until others of the section were over, or the rates allowed them
   uint64_t refused_denied = 0;   // connection requests, because of `allow`
   uint64_t refused_limit = 0;    // the same, because of connections_max
   UseStatus use;

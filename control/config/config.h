@@ -110,6 +110,9 @@ struct ListenerConfig {
   std::vector<IpPrefix> allow;
   // Connections of this listener; 0 = as limits.connections_max.
   uint32_t connections_max = 0;
+  // Of all its connections together, on all poll cores; 0 = no limit.
+  uint64_t calls_per_second = 0;
+  uint64_t bytes_per_second = 0;
 };
 
 enum class BackendType : uint8_t {
@@ -184,6 +187,9 @@ struct ClientConfig {
   // Of all of them together, on all poll cores; 0 = no limit.
   uint64_t calls_per_second = 0;
   uint64_t bytes_per_second = 0;
+  // Of what a listener's rates let through, beside other sections whose calls wait for these, too. Clients without a section
+  // count as one of weight 1.
+  uint32_t weight = 1;
 };
 
 // [limits]: caps on every count that a peer controls. Each refusal has a reason in the metrics.

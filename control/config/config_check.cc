@@ -446,9 +446,16 @@ class Checker {
             "lower it, or raise limits.connections_max");
       }
       if (!client.allow && (client.connections_max != 0 || client.credits != 0 || client.bytes_in_flight_max != 0 ||
-                            client.calls_per_second != 0 || client.bytes_per_second != 0)) {
+                            client.calls_per_second != 0 || client.bytes_per_second != 0 || client.weight != 1)) {
         add(path + ".allow", "is false: the section's limits mean nothing", "remove them, or set allow = true",
             Severity::kWarning);
+      }
+      const auto has_rates = [](const ListenerConfig& listener) {
+        return listener.calls_per_second != 0 || listener.bytes_per_second != 0;
+      };
+      if (client.weight != 1 && std::ranges::none_of(config_.listeners, has_rates)) {
+        add(path + ".weight", "means nothing: no listener has calls_per_second or bytes_per_second",
+            "give a listener one of them, or remove the weight", Severity::kWarning);
       }
     }
   }

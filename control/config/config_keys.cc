@@ -107,7 +107,7 @@ const std::array<Key<PortConfig>, 8> kPortKeys = {{
     {.name = "gateway6", .member = &PortConfig::gateway6, .help = "IPv6 next hop.", .example = "\"2001:db8::fe\""},
 }};
 
-const std::array<Key<ListenerConfig>, 12> kListenerKeys = {{
+const std::array<Key<ListenerConfig>, 14> kListenerKeys = {{
     {.name = "name",
      .member = &ListenerConfig::name,
      .help =
@@ -174,6 +174,18 @@ const std::array<Key<ListenerConfig>, 12> kListenerKeys = {{
      .member = &ListenerConfig::connections_max,
      .help = "Connections of this listener; 0 = as limits.connections_max.",
      .bounds = {0, 131072},
+     .live = true},
+    {.name = "calls_per_second",
+     .member = &ListenerConfig::calls_per_second,
+     .help = "Calls that all its clients together may make per second, on all poll cores. "
+             "A call beyond waits for its turn, without its data being read, and keeps its credit. "
+             "[[client]] sections get shares by their weight, and connections of one section take turns. 0 = no limit.",
+     .bounds = {0, 1'000'000'000},
+     .live = true},
+    {.name = "bytes_per_second",
+     .member = &ListenerConfig::bytes_per_second,
+     .help = "The same for the bytes of their calls and of the replies to them, chunks included. 0 = no limit.",
+     .bounds = {0, 1ULL << 40},
      .live = true},
 }};
 
@@ -287,7 +299,7 @@ const std::array<Key<RouteConfig>, 3> kRouteKeys = {{
      .live = true},
 }};
 
-const std::array<Key<ClientConfig>, 8> kClientKeys = {{
+const std::array<Key<ClientConfig>, 9> kClientKeys = {{
     {.name = "name",
      .member = &ClientConfig::name,
      .help = "Name in metrics. A section of another name is another section.",
@@ -336,6 +348,13 @@ const std::array<Key<ClientConfig>, 8> kClientKeys = {{
      .help = "The same for the bytes of their calls and of the replies to them, chunks included. "
              "A call counts as long as the room that it offers until its reply is there. 0 = no limit.",
      .bounds = {0, 1ULL << 40},
+     .live = true},
+    {.name = "weight",
+     .member = &ClientConfig::weight,
+     .help = "How much of a listener's calls_per_second and bytes_per_second they get while other sections wait for these, too: "
+             "a section of weight 2 gets twice what one of weight 1 does. What one does not ask for is the others'. "
+             "Clients without a section are one of weight 1.",
+     .bounds = {1, 100},
      .live = true},
 }};
 

@@ -196,7 +196,9 @@ const std::array kCommands = {
             .parameters = kListenerFilters,
             .request = "status",
             .rows = "listeners",
-            .render = render_listeners},
+            .render = render_listeners,
+            .details = "MAX/s is its calls_per_second, MAX B/s its bytes_per_second. "
+                       "WAITED counts calls that waited for these, or for what their [[client]] section may have."},
     Command{.object = "backends",
             .verb = "show",
             .help = "What answers the calls, and whether it does.",
@@ -238,7 +240,9 @@ const std::array kCommands = {
             .render = render_clients,
             .details =
                 "An address belongs to the section with the longest prefix that it is in. "
-                "WAITED counts calls that waited for the section's bytes_in_flight_max, calls_per_second or bytes_per_second; "
+                "MAX/s is its calls_per_second, MAX B/s its bytes_per_second. "
+                "WAITED counts calls that waited for the section's bytes_in_flight_max, calls_per_second or bytes_per_second, "
+                "or for those of their listener; "
                 "DENIED and FULL count connection requests refused because of allow = false and of connections_max."},
     Command{.object = "top",
             .verb = "",

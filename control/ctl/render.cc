@@ -30,12 +30,23 @@ Table ports_table(const Json& answer, Detail detail) {
   return ports;
 }
 
-Table listeners_table(const Json& answer) {
-  Table listeners({"NAME", ">PORT", "BACKEND", ">CREDITS", ">INLINE", ">CONNECTIONS", ">MAX"});
+// Bytes, "-" where there is no limit.
+std::string bytes_or_none(const Json& object, const char* key) {
+  return text_of(object, key) == "-" ? "-" : bytes_text(number_of(object, key));
+}
+
+Table listeners_table(const Json& answer, Detail detail) {
+  Table listeners({"NAME", ">PORT", "BACKEND", ">CREDITS", ">INLINE", ">CONNECTIONS", ">MAX", ">MAX/s", ">MAX B/s", ">WAITED",
+                   "+>CALLS", "+>REPLIES", "+>ERRORS", "+>IN", "+>OUT"},
+                  detail);
   for (const Json& listener : list_of(answer, "listeners")) {
     listeners.add({text_of(listener, "name") + (flag_of(listener, "removed") ? " (removed)" : ""), text_of(listener, "port"),
                    text_of(listener, "backend"), text_of(listener, "credits"), text_of(listener, "inline_bytes"),
-                   text_of(listener, "connections"), text_of(listener, "connections_max")});
+                   text_of(listener, "connections"), text_of(listener, "connections_max"),
+                   text_of(listener, "calls_per_second_max"), bytes_or_none(listener, "bytes_per_second_max"),
+                   text_of(listener, "calls_postponed"), text_of(listener, "calls"), text_of(listener, "replies"),
+                   text_of(listener, "errors"), bytes_text(number_of(listener, "call_bytes")),
+                   bytes_text(number_of(listener, "reply_bytes"))});
   }
   return listeners;
 }
@@ -101,24 +112,34 @@ Table routes_table(const Json& answer) {
   return routes;
 }
 
-// Bytes, "-" where there is no limit.
-std::string bytes_or_none(const Json& object, const char* key) {
-  return text_of(object, key) == "-" ? "-" : bytes_text(number_of(object, key));
-}
-
 Table clients_table(const Json& answer, Detail detail) {
-  Table clients({"NAME", "ALLOW", ">CONNECTIONS", ">MAX", ">CREDITS", "+>GRANTED", "+>IN USE", ">IN FLIGHT", ">MAX", ">WAITED",
-                 ">DENIED", ">FULL", "+>CALLS", "+>REPLIES", "+>ERRORS", "+>IN", "+>OUT", "PREFIXES"},
+  Table clients({"NAME",       "ALLOW",   ">CONNECTIONS", ">MAX",     ">CREDITS", "+>GRANTED", "+>IN USE",
+                 ">IN FLIGHT", ">MAX",    ">MAX/s",       ">MAX B/s", "+>WEIGHT", ">WAITED",   ">DENIED",
+                 ">FULL",      "+>CALLS", "+>REPLIES",    "+>ERRORS", "+>IN",     "+>OUT",     "PREFIXES"},
                 detail);
   for (const Json& client : list_of(answer, "clients")) {
     const std::string prefixes = join(list_of(client, "prefixes"));
-    clients.add({text_of(client, "name"), text_of(client, "allow"), text_of(client, "connections"),
-                 text_of(client, "connections_max"), text_of(client, "credits_max"), text_of(client, "credits_granted"),
-                 text_of(client, "credits_in_use"), bytes_text(number_of(client, "bytes_in_flight")),
-                 bytes_or_none(client, "bytes_in_flight_max"), text_of(client, "calls_postponed"),
-                 text_of(client, "refused_denied"), text_of(client, "refused_limit"), text_of(client, "calls"),
-                 text_of(client, "replies"), text_of(client, "errors"), bytes_text(number_of(client, "call_bytes")),
-                 bytes_text(number_of(client, "reply_bytes")), prefixes.empty() ? "removed" : prefixes});
+    clients.add({text_of(client, "name"),
+                 text_of(client, "allow"),
+                 text_of(client, "connections"),
+                 text_of(client, "connections_max"),
+                 text_of(client, "credits_max"),
+                 text_of(client, "credits_granted"),
+                 text_of(client, "credits_in_use"),
+                 bytes_text(number_of(client, "bytes_in_flight")),
+                 bytes_or_none(client, "bytes_in_flight_max"),
+                 text_of(client, "calls_per_second_max"),
+                 bytes_or_none(client, "bytes_per_second_max"),
+                 text_of(client, "weight"),
+                 text_of(client, "calls_postponed"),
+                 text_of(client, "refused_denied"),
+                 text_of(client, "refused_limit"),
+                 text_of(client, "calls"),
+                 text_of(client, "replies"),
+                 text_of(client, "errors"),
+                 bytes_text(number_of(client, "call_bytes")),
+                 bytes_text(number_of(client, "reply_bytes")),
+                 prefixes.empty() ? "removed" : prefixes});
   }
   return clients;
 }
@@ -141,7 +162,7 @@ std::string render_status(const Json& answer, Detail detail) {
     text += fmt::format("Warning: {}\n", warning.get<std::string>());
   }
   text += "\nPorts\n" + ports_table(answer, detail).text(2);
-  text += "\nListeners\n" + listeners_table(answer).text(2);
+  text += "\nListeners\n" + listeners_table(answer, detail).text(2);
   text += "\nBackends\n" + backends_table(answer).text(2);
   const auto section = [](const char* title, const Table& table) {
     return table.empty() ? std::string() : fmt::format("\n{}\n{}", title, table.text(2));
@@ -157,8 +178,8 @@ std::string render_ports(const Json& answer, Detail detail) {
   return rows_or(ports_table(answer, detail), "no such ports\n");
 }
 
-std::string render_listeners(const Json& answer, Detail) {
-  return rows_or(listeners_table(answer), "no such listeners\n");
+std::string render_listeners(const Json& answer, Detail detail) {
+  return rows_or(listeners_table(answer, detail), "no such listeners\n");
 }
 
 std::string render_backends(const Json& answer, Detail) {

@@ -249,7 +249,7 @@ def connections() -> Json:
             ),
             timeseries(
                 "Calls postponed by [[client]] section",
-                "Calls per second that waited for bytes_in_flight_max or the rates of their section.",
+                "Calls per second that waited for bytes_in_flight_max or the rates of their section, or for the rates of their listener.",
                 "ops",
                 (rate("client_calls_postponed_total", "instance, client"), "{{instance}} {{client}}"),
             ),
@@ -328,21 +328,39 @@ def connections() -> Json:
             ),
             timeseries(
                 "Calls that waited",
-                "Calls that waited for the bytes_in_flight_max of their section, or for its calls_per_second or bytes_per_second.",
+                "Calls that waited for the bytes_in_flight_max of their section, or for calls_per_second or bytes_per_second "
+                "of the section or the listener.",
                 "ops",
                 (rate("client_calls_postponed_total", "instance, client"), "{{instance}} {{client}}"),
+            ),
+            timeseries(
+                "Calls by listener",
+                "Calls that came in by each listener per second, and those that waited for its rates or for what their section may have.",
+                "reqps",
+                (rate("listener_calls_total", "instance, listener"), "{{instance}} {{listener}}"),
+                (metric("listener_calls_per_second_max"), "{{instance}} {{listener}} at most"),
+                (rate("listener_calls_postponed_total", "instance, listener"), "{{instance}} {{listener}} waited"),
+            ),
+            timeseries(
+                "Bytes by listener",
+                "Bytes of calls that came in by each listener, and of the replies to them, beside what it lets through.",
+                "Bps",
+                (rate("listener_bytes_total", "instance, listener"), "{{instance}} {{listener}}"),
+                (metric("listener_bytes_per_second_max"), "{{instance}} {{listener}} at most"),
             ),
             timeseries(
                 "Calls by section",
                 "Calls of each section's clients per second. Which of them it is says causewayctl top section NAME.",
                 "reqps",
                 (rate("client_calls_total", "instance, client"), "{{instance}} {{client}}"),
+                (metric("client_calls_per_second_max"), "{{instance}} {{client}} at most"),
             ),
             timeseries(
                 "Bytes by section",
                 "Bytes of calls from (rx) and of replies to (tx) each section's clients, chunks included.",
                 "Bps",
                 (rate("client_bytes_total", "instance, client, direction"), "{{instance}} {{client}} {{direction}}"),
+                (metric("client_bytes_per_second_max"), "{{instance}} {{client}} at most"),
             ),
             timeseries(
                 "Errors by section",

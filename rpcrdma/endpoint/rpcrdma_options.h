@@ -6,30 +6,22 @@
 #include <vector>
 
 #include "base/intrusive_list.h"
-#include "base/rate_limiter.h"
 #include "base/time.h"
 #include "rpcrdma/wire/chunk_list.h"
 #include "rpcrdma/wire/private_data.h"  // InlineThresholds: the outcome of RFC 8797
 
 namespace cw::rpcrdma {
 
-// How fast several endpoints may go together, of several threads too.
-struct SharedRates {
-  RateLimiter* calls = nullptr;
-  RateLimiter* bytes = nullptr;  // of calls and replies, chunks included
-  [[nodiscard]] bool are_on() const { return calls->is_on() || bytes->is_on(); }
-};
-
 // What several endpoints of one thread may have together, and what they have.
 struct SharedBudget {
   uint64_t bytes_max = UINT64_MAX;  // bytes of chunks in flight; one call is always admitted
   uint64_t bytes_in_use = 0;
-  const SharedRates* rates = nullptr;  // nullptr: no limit; outlives the endpoints
-  uint64_t calls_postponed = 0;        // that had to wait for others to be over, or for the rates
-  uint64_t credits_granted = 0;        // as RpcRdmaStats has them
+  uint64_t calls_postponed = 0;  // that had to wait for others to be over, or for the rates
+  uint64_t credits_granted = 0;  // as RpcRdmaStats has them
   uint64_t credits_in_use = 0;
 };
 
+class RateLine;
 class ServerEndpoint;
 struct ShareTag {};    // endpoints that wait for their turn among those of their client
 struct BackendTag {};  // endpoints that wait for their turn among those whose calls go to the same backend
@@ -77,7 +69,7 @@ struct ClientShare {
   Instant slow_until;    // unless one of its connections is found slow again
 };
 
-// Each connection has its own, and every call looks at the first five.
+// Each connection has its own, and every call looks at the first six.
 struct ServerOptions {
   uint64_t call_bytes_max = (4ULL << 20) + (64ULL << 10);  // longest rebuilt call: 4 MiB of data and the call around it
   uint64_t reply_bytes_max = 8ULL << 20;                   // longest reply that the backend may give
@@ -85,13 +77,17 @@ struct ServerOptions {
   // call waited for before costs it nothing.
   Duration call_timeout = Duration::seconds(120);
   // A call that has chunks waits, before its data is pulled, until its share of these is free: what it reads, and the room that
-  // it offers for results. Every call waits until the rates allow it. nullptr: no budget. Outlives the endpoint.
+  // it offers for results. nullptr: no budget. Outlives the endpoint.
   SharedBudget* budget = nullptr;
+  // Every call waits for its turn and until the rates allow it, before its data is pulled. nullptr: no rates. Outlives the
+  // endpoint.
+  RateLine* rates = nullptr;
   // Of the backends that its calls go to; outlives the endpoint. nullptr: its calls take any slot.
   const BackendShares* backends = nullptr;
 
-  uint32_t client = 0;    // the owner's number for who calls: CallDone::client
-  uint32_t credits = 64;  // receives really posted per connection and granted in every reply; 1..1024
+  uint64_t connection = 0;  // the owner's number for the endpoint: RateWaiter::owner
+  uint32_t client = 0;      // the owner's number for who calls: CallDone::client
+  uint32_t credits = 64;    // receives really posted per connection and granted in every reply; 1..1024
   // Calls to the client that may be in flight (RFC 8167) if it grants as many; 0 = no reverse direction, 1..256. One receive is
   // posted on top for each of them.
   uint32_t reverse_credits = 0;

@@ -27,7 +27,7 @@ using CallId = StrongId<CallIdTag, uint64_t>;
 
 enum class CallState : uint8_t {
   kFree,
-  kWaiting,   // for its share of the SharedBudget
+  kWaiting,   // for its share of the SharedBudget, or for the rates
   kReading,   // RDMA Reads are to be posted or on their way
   kSplicing,  // all data are here, a pool was empty when the stream had to be put together
   kReady,     // waits for poll_call()
@@ -58,7 +58,7 @@ struct CallWork {
   Chain base;                  // while splicing: the rest of the stream that chunks go into
   uint64_t inline_bytes = 0;   // bytes behind the header when the SEND came
   uint64_t budget_bytes = 0;   // of SharedBudget::bytes_in_use: until the call is over
-  uint64_t charged_bytes = 0;  // to SharedRates::bytes, until the reply says how many they are
+  uint64_t charged_bytes = 0;  // to RateLine, until the reply says how many they are
   uint64_t pulled_units = 0;   // of ServerShared::pulled_units: from the first RDMA Read until the call is over
   uint64_t reply_bytes = 0;    // of ClientShare::reply_bytes: from poll_call() until the reply is posted
   uint64_t unread_units = 0;   // the same until the last RDMA Read is answered

@@ -66,6 +66,7 @@ ServerEndpoint::ServerEndpoint(ServerShared& shared, verbs::QueuePair& qp, const
       options_(options),
       share_(options.share == nullptr ? own_share_ : *options.share) {
   options_.reads_in_flight_max = std::max(options_.reads_in_flight_max, 1u);
+  rate_waiter_.owner = options.connection;
   count_granted(credits_);
 }
 
@@ -374,10 +375,10 @@ void ServerEndpoint::accept(Instant now, Instant begun, ServerCall& call, Chain&
     }
     call.message = std::move(message);
   }
-  const bool is_budgeted = options_.budget != nullptr && (!call.chunks.empty() || rates() != nullptr);
-  if (is_budgeted && (!unadmitted_.empty() || !admit(now, call))) [[unlikely]] {
+  const bool is_admitted = rates() != nullptr || (options_.budget != nullptr && !call.chunks.empty());
+  if (is_admitted && (!unadmitted_.empty() || !admit(now, call))) [[unlikely]] {
     call.state = CallState::kWaiting;
-    ++options_.budget->calls_postponed;
+    count_postponed();
     await_data(now, call);
     unadmitted_.push_back(call);
     return;
@@ -389,6 +390,15 @@ void ServerEndpoint::accept(Instant now, Instant begun, ServerCall& call, Chain&
   }
   await_data(now, call);
   reading_.push_back(call);
+}
+
+void ServerEndpoint::count_postponed() {
+  if (options_.budget != nullptr) {
+    ++options_.budget->calls_postponed;
+  }
+  if (options_.rates != nullptr) {
+    options_.rates->count_postponed();
+  }
 }
 
 // The receive of a message that needs no answer goes back at once.
@@ -502,6 +512,9 @@ void ServerEndpoint::fail(EndpointFailure why) {
   leave_lines();
   leave_line<SlowTag>();
   leave_slot_line();
+  if (options_.rates != nullptr) {
+    options_.rates->leave(rate_waiter_);
+  }
   replies_watched_until_ = Instant::never();
   count_granted(-int64_t{credits_});
   count_in_use(-int64_t{calls_in_flight()});

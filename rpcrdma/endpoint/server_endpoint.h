@@ -34,6 +34,7 @@
 #include "base/time.h"
 #include "rpcrdma/endpoint/call_prediction.h"
 #include "rpcrdma/endpoint/header_view.h"
+#include "rpcrdma/endpoint/rate_lines.h"
 #include "rpcrdma/endpoint/reply_holdings.h"
 #include "rpcrdma/endpoint/reply_poster.h"
 #include "rpcrdma/endpoint/reverse_caller.h"
@@ -227,7 +228,6 @@ class ServerEndpoint : public ListNode<PullTag>,
   // How soon an endpoint asks again for a slot, Buffer, view or shared work request that was not to be had. Nothing announces
   // those.
   static constexpr Duration kRetryInterval = Duration::us(200);
-  static constexpr Duration kRateLook = Duration::seconds(1);  // how long a call waits at most before rates are looked at again
 
   ServerEndpoint(ServerShared& shared, verbs::QueuePair& qp, const ServerOptions& options, const InlineThresholds& thresholds);
   ~ServerEndpoint();
@@ -269,6 +269,10 @@ class ServerEndpoint : public ListNode<PullTag>,
 
   [[nodiscard]] Instant next_deadline() const;
   void on_deadline(Instant now);
+
+  // RateLines::next() has named it: one call goes, if its share of the budget is free, and the endpoint stands in line again if
+  // others of its calls wait.
+  void on_rate_turn(Instant now);
 
   // Grants so many credits from the next reply on: 1..options.credits.
   void set_grant(uint32_t credits);
@@ -334,11 +338,12 @@ class ServerEndpoint : public ListNode<PullTag>,
   [[gnu::noinline]] void admit_waiting(Instant now);
   // False: it waits, and whoever has to be woken for it will be.
   [[nodiscard]] bool admit(Instant now, ServerCall& call);
-  [[nodiscard]] const SharedRates* rates() const {
-    const SharedRates* own = options_.budget == nullptr ? nullptr : options_.budget->rates;
-    return own != nullptr && own->are_on() ? own : nullptr;
+  // nullptr: there is nothing to keep to.
+  [[nodiscard]] RateLine* rates() const {
+    return options_.rates != nullptr && options_.rates->are_on() ? options_.rates : nullptr;
   }
   void settle_rate(Instant now, ServerCall& call, uint64_t reply_bytes);
+  void count_postponed();
   [[nodiscard]] bool admit_reads(Instant now, ServerCall& call);
   [[nodiscard]] bool has_turn_to_pull(Instant now, BackendShare* backend, uint64_t units);
   [[nodiscard]] bool has_slow_turn(uint64_t units);
@@ -449,7 +454,6 @@ class ServerEndpoint : public ListNode<PullTag>,
   CallPredictions::Place prediction_;     // of ServerShared::predictions
   uint64_t answered_ = 0;
   Instant retry_at_ = Instant::never();
-  Instant rate_at_ = Instant::never();                // when the rates allow the next call
   Instant replies_watched_until_ = Instant::never();  // then the first replies_watched_ works have to be done; never: no watch
   uint64_t replies_watched_ = 0;
   uint64_t reply_bytes_ = 0;                // of share_.reply_bytes: this connection's
@@ -474,16 +478,18 @@ class ServerEndpoint : public ListNode<PullTag>,
   std::vector<uint32_t> refused_xids_;
   ServerOptions options_;
 
-  IntrusiveList<ServerCall, QueueTag> unadmitted_;  // wait for their share of the budget, oldest first
-  IntrusiveList<ServerCall, QueueTag> reading_;     // with read segments to post
-  IntrusiveList<ServerCall, QueueTag> splicing_;    // wait for memory
-  uint32_t reads_in_flight_ = 0;                    // RDMA Reads posted and not completed
-  Instant read_progress_;                           // when one last completed, or the first of them was posted
-  Instant pull_progress_;                           // when a call of pulling_ last came further
-  uint64_t unread_bytes_ = 0;                       // of calls that were begun: not answered yet
-  Instant pull_end_;                                // at kReadBytesPerSecondMin they are all there by then
-  Instant slow_at_ = Instant::never();              // when to look whether the oldest of these calls is slow
-  ReplyHoldings holdings_;                          // of reply_bytes_, the replies that are posted
+  IntrusiveList<ServerCall, QueueTag> unadmitted_;  // wait for their share of the budget or for the rates, oldest first
+  RateWaiter rate_waiter_;
+  bool has_rate_turn_ = false;                    // for one call
+  IntrusiveList<ServerCall, QueueTag> reading_;   // with read segments to post
+  IntrusiveList<ServerCall, QueueTag> splicing_;  // wait for memory
+  uint32_t reads_in_flight_ = 0;                  // RDMA Reads posted and not completed
+  Instant read_progress_;                         // when one last completed, or the first of them was posted
+  Instant pull_progress_;                         // when a call of pulling_ last came further
+  uint64_t unread_bytes_ = 0;                     // of calls that were begun: not answered yet
+  Instant pull_end_;                              // at kReadBytesPerSecondMin they are all there by then
+  Instant slow_at_ = Instant::never();            // when to look whether the oldest of these calls is slow
+  ReplyHoldings holdings_;                        // of reply_bytes_, the replies that are posted
   ClientShare own_share_;
   ClientShare& share_;
   std::optional<uint32_t> broken_xid_;

@@ -46,7 +46,6 @@ Duration time_to_read(uint64_t bytes) {
 // Everything that may be able to go on: replies first, since they free slots and credits.
 void ServerEndpoint::advance(Instant now) {
   memory_wanted_ = false;
-  rate_at_ = Instant::never();
   if (nothing_waits()) [[likely]] {
     retry_at_ = Instant::never();
     CW_DASSERT(is_consistent());
@@ -71,7 +70,7 @@ void ServerEndpoint::advance(Instant now) {
   if (all_posted && !replying_.empty()) {
     static_cast<void>(post_replies(now));  // refusals that have just come up
   }
-  retry_at_ = failed_ ? Instant::never() : earlier(memory_wanted_ ? now + kRetryInterval : Instant::never(), rate_at_);
+  retry_at_ = memory_wanted_ && !failed_ ? now + kRetryInterval : Instant::never();
   CW_DASSERT(is_consistent());
 }
 
@@ -174,49 +173,50 @@ void ServerEndpoint::admit_waiting(Instant now) {
   }
 }
 
-// Everything that the call's chunks can hold counts, since a reply may fill all of it. The rates get back what it did not fill.
-bool ServerEndpoint::admit(Instant now, ServerCall& call) {
-  SharedBudget& budget = *options_.budget;
-  const SharedRates* const limits = rates();
-  if (limits != nullptr) {
-    const Instant next = std::max(limits->calls->next_at(), limits->bytes->next_at());
-    if (next > now) {
-      rate_at_ = earlier(rate_at_, earlier(next, now + kRateLook));
-      return false;
-    }
+void ServerEndpoint::on_rate_turn(Instant now) {
+  if (failed_) {
+    return;
   }
+  has_rate_turn_ = true;
+  advance(now);
+  has_rate_turn_ = false;
+}
+
+// Everything that the call's chunks can hold counts, since a reply may fill all of it. The rates get back what it did not fill.
+// Who has not got his share of the budget stands in no line: his turn would be lost, or hold up others.
+bool ServerEndpoint::admit(Instant now, ServerCall& call) {
   uint64_t bytes = call.chunks.read_bytes;
   for (const Segment& segment : std::span(call.chunks.segments).first(call.chunks.segment_count)) {
     bytes += segment.length;
   }
-  if (budget.bytes_in_use > 0 && budget.bytes_in_use + bytes > budget.bytes_max) {
+  SharedBudget* const budget = options_.budget;
+  if (budget != nullptr && budget->bytes_in_use > 0 && budget->bytes_in_use + bytes > budget->bytes_max) {
     wait_for_memory();
     return false;
   }
-  if (limits != nullptr) {
+  if (RateLine* const line = rates(); line != nullptr) {
+    if (!has_rate_turn_ && !line->may_pass(now)) {
+      line->stand_in(rate_waiter_);
+      return false;
+    }
+    has_rate_turn_ = false;
     // A reply is no longer than we take, whatever room there is: nobody charges the others for what cannot come.
     const uint64_t offered = std::min(bytes - call.chunks.read_bytes, options_.reply_bytes_max);
     call.charged_bytes = call.message.bytes() + call.chunks.read_bytes + offered;
-    limits->calls->charge(now, 1);
-    limits->bytes->charge(now, call.charged_bytes);
+    line->charge(now, call.charged_bytes);
   }
-  call.budget_bytes = bytes;
-  budget.bytes_in_use += bytes;
+  if (budget != nullptr) {
+    call.budget_bytes = bytes;
+    budget->bytes_in_use += bytes;
+  }
   return true;
 }
 
 void ServerEndpoint::settle_rate(Instant now, ServerCall& call, uint64_t reply_bytes) {
-  const SharedRates* const limits = rates();
-  if (limits == nullptr || call.charged_bytes == 0) {
-    return;
+  if (RateLine* const line = rates(); line != nullptr && call.charged_bytes > 0) {
+    line->settle(now, call.charged_bytes, call.inline_bytes + call.chunks.read_bytes + reply_bytes);
+    call.charged_bytes = 0;
   }
-  const uint64_t used = call.inline_bytes + call.chunks.read_bytes + reply_bytes;
-  if (used < call.charged_bytes) {
-    limits->bytes->refund(call.charged_bytes - used);
-  } else {
-    limits->bytes->charge(now, used - call.charged_bytes);
-  }
-  call.charged_bytes = 0;
 }
 
 // Before its first read a call takes what all of its data will hold. False: it waits, and so do those behind it.
@@ -432,9 +432,9 @@ void ServerEndpoint::return_units(ServerCall& call) {
   shared_.count_unread(share_, 0 - call.unread_units);
   call.pulled_units = 0;
   call.unread_units = 0;
-  if (const SharedRates* const limits = rates(); limits != nullptr && call.charged_bytes > 0) {
-    // It has had no reply.
-    limits->bytes->refund(call.charged_bytes - std::min(call.charged_bytes, call.inline_bytes + call.chunks.read_bytes));
+  if (RateLine* const line = rates(); line != nullptr && call.charged_bytes > 0) {
+    // It has had no reply. With less than was charged the clock's time does not matter.
+    line->settle(Instant(), call.charged_bytes, std::min(call.charged_bytes, call.inline_bytes + call.chunks.read_bytes));
     call.charged_bytes = 0;
   }
   if (call.budget_bytes > 0) {

@@ -46,6 +46,9 @@ TEST(AdminCommands, StatusTellsPortsListenersAndBackends) {
   EXPECT_EQ(status["routes"][2]["program"], nullptr);
   EXPECT_EQ(status["clients"][0]["prefixes"][1], "2001:db8::/64");
   EXPECT_EQ(status["clients"][0]["refused_limit"], 7);
+  EXPECT_EQ(status["clients"][0]["calls_per_second_max"], 5000);
+  EXPECT_EQ(status["clients"][0]["bytes_per_second_max"], nullptr);
+  EXPECT_EQ(status["clients"][0]["weight"], 4);
   EXPECT_EQ(status["clients"][1]["connections_max"], nullptr);
 }
 

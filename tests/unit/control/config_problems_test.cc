@@ -209,6 +209,10 @@ const std::vector<Case> kCheckCases = {
       "c.toml:19:8: client.name: two client sections are named 'a'; give each its own name",
       "c.toml:20:12: client.prefixes: 10.1.0.0/8 stands in client 'a' already; give each network to one section",
       "c.toml:21:9: warning: client.allow: is false: the section's limits mean nothing; remove them, or set allow = true"}},
+    {"AWeightWithoutARateToShare",
+     "[[client]]\nname = \"a\"\nprefixes = [\"10.0.0.0/8\"]\nweight = 2\n",
+     {"c.toml:17:10: warning: client.weight: means nothing: no listener has calls_per_second or bytes_per_second; "
+      "give a listener one of them, or remove the weight"}},
     {"ClientWithoutPrefixes",
      "[[client]]\nname = \"a\"\nprefixes = []\n",
      {"c.toml:16:12: client.prefixes: is empty; name at least one, for example prefixes = [\"192.0.2.0/24\"]"}},

@@ -53,11 +53,13 @@ class FakeView final : public GatewayView {
                        17,
                        1 << 20,
                        64 << 20,
+                       {5000, std::nullopt},
+                       4,
                        5,
                        0,
                        7,
                        {1000, 999, 2, 4096, 3 << 20}},
-                      {"others", {"0.0.0.0/0"}, false, 0, std::nullopt, std::nullopt, 0, 0, 0, std::nullopt, 0, 9, 0}};
+                      {"others", {"0.0.0.0/0"}, false, 0, std::nullopt, std::nullopt, 0, 0, 0, std::nullopt, {}, 1, 0, 9, 0}};
     return policy;
   }
   [[nodiscard]] static verbs::QueuePairInfo qp_info(uint32_t local_qpn, bool credit_limited = false) {

@@ -98,16 +98,28 @@ TEST(Render, ClientsShowUseAgainstLimits) {
   const Json answer = Json::parse(R"({"clients": [
     {"name": "cluster", "prefixes": ["192.0.2.0/25", "2001:db8::/64"], "allow": true, "connections": 2, "connections_max": 4,
      "credits_max": 32, "credits_granted": 64, "credits_in_use": 17,
-     "bytes_in_flight": 1048576, "bytes_in_flight_max": 67108864, "calls_postponed": 5, "refused_denied": 0,
-     "refused_limit": 7},
+     "bytes_in_flight": 1048576, "bytes_in_flight_max": 67108864, "calls_per_second_max": 5000,
+     "bytes_per_second_max": 104857600, "weight": 4, "calls_postponed": 5, "refused_denied": 0, "refused_limit": 7},
     {"name": "others", "prefixes": ["0.0.0.0/0"], "allow": false, "connections": 0, "connections_max": null,
      "credits_max": null, "credits_granted": 0, "credits_in_use": 0,
-     "bytes_in_flight": 0, "bytes_in_flight_max": null, "calls_postponed": 0, "refused_denied": 9,
-     "refused_limit": 0}]})");
+     "bytes_in_flight": 0, "bytes_in_flight_max": null, "calls_per_second_max": null, "bytes_per_second_max": null,
+     "weight": 1, "calls_postponed": 0, "refused_denied": 9, "refused_limit": 0}]})");
   const std::string text = render_clients(answer, Detail::kWide);
-  for (const char* part : {"32       64      17    1.0 MiB  64.0 MiB", "192.0.2.0/25 2001:db8::/64"}) {
+  for (const char* part : {"32       64      17    1.0 MiB  64.0 MiB   5000  100.0 MiB       4       5",
+                           "0 B         -      -          -       1", "192.0.2.0/25 2001:db8::/64"}) {
     EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
   }
+}
+
+TEST(Render, ListenersShowUseAgainstLimits) {
+  const Json answer = Json::parse(R"({"listeners": [
+    {"name": "nfs", "port": 20049, "backend": "nfs", "credits": 64, "inline_bytes": 4096, "connections": 3,
+     "connections_max": 64, "calls_per_second_max": 20000, "bytes_per_second_max": null, "calls_postponed": 12,
+     "calls": 900, "replies": 890, "errors": 1, "call_bytes": 1048576, "reply_bytes": 2048, "removed": false}]})");
+  const std::string text = render_listeners(answer, Detail::kNarrow);
+  EXPECT_NE(text.find("64  20000        -      12\n"), std::string::npos) << text;
+  const std::string wide = render_listeners(answer, Detail::kWide);
+  EXPECT_NE(wide.find("12    900      890       1  1.0 MiB  2.0 KiB\n"), std::string::npos) << wide;
 }
 
 TEST(Render, CoresShowTheirBusyShare) {

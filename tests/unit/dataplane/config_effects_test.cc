@@ -82,8 +82,8 @@ struct Made {
     node = node_options(from, macs, {}, 1);
     quota = connection_quota(from, numbers);
     quota_of_clients = client_quota(from, numbers);
-    set_client_rates(from, numbers, rates_of_clients.rates());
-    gateway = gateway_options(from, {}, *quota, *quota_of_clients, rates_of_clients.rates(), source_ports, numbers);
+    set_rates(from, numbers, rates.rates());
+    gateway = gateway_options(from, {}, *quota, *quota_of_clients, rates.rates(), source_ports, numbers);
     roce = roce_options(from, {});
     tcp = tcp_options(from, {});
     tcp_of_second_core = tcp_options(from, {.index = 1, .count = 2});
@@ -116,7 +116,7 @@ struct Made {
   node::NodeOptions node;
   std::unique_ptr<gateway::ConnectionQuota> quota;
   std::unique_ptr<gateway::ConnectionQuota> quota_of_clients;
-  gateway::OwnedClientRates<LocalRateLimiter> rates_of_clients;
+  gateway::OwnedRates<LocalRateLimiter> rates;
   gateway::PortBook source_ports{1, 1};
   gateway::GatewayOptions gateway;
   node::RoceOptions roce;
@@ -174,6 +174,9 @@ const std::map<std::string, Effect>& effects() {
       {"listener.remote_invalidate", to("false", [](const Made& m) { return m.listener().remote_invalidate; })},
       {"listener.allow", to("[\"192.0.2.0/24\"]", [](const Made& m) { return m.listener().allow.size(); })},
       {"listener.connections_max", to("7", [](const Made& m) { return m.listener().connections_max; })},
+      {"listener.calls_per_second", to("1000", [](const Made& m) { return m.rates.rates().listeners.front().calls->is_on(); })},
+      {"listener.bytes_per_second",
+       to("1000000", [](const Made& m) { return m.rates.rates().listeners.front().bytes->is_on(); })},
       {"backend.name", to("\"else\"", [](const Made& m) { return m.backend().name; })},
       {"backend.type", to("\"builtin\"", [](const Made& m) { return static_cast<int>(m.backend().kind); })},
       {"backend.address", to("\"127.0.0.1:3049\"", [](const Made& m) { return m.workers.backends.front().front().port; })},
@@ -198,8 +201,9 @@ const std::map<std::string, Effect>& effects() {
       {"client.connections_max", to("5", [](const Made& m) { return m.client().connections_max; })},
       {"client.credits", to("5", [](const Made& m) { return m.client().credits_max; })},
       {"client.bytes_in_flight_max", to("2097152", [](const Made& m) { return m.client().bytes_in_flight_max; })},
-      {"client.calls_per_second", to("1000", [](const Made& m) { return m.rates_of_clients.rates().front().calls->is_on(); })},
-      {"client.bytes_per_second", to("1000000", [](const Made& m) { return m.rates_of_clients.rates().front().bytes->is_on(); })},
+      {"client.calls_per_second", to("1000", [](const Made& m) { return m.rates.rates().clients.front().calls->is_on(); })},
+      {"client.bytes_per_second", to("1000000", [](const Made& m) { return m.rates.rates().clients.front().bytes->is_on(); })},
+      {"client.weight", to("2", [](const Made& m) { return m.client().weight; })},
       {"limits.read_segments_max", to("32", [](const Made& m) { return m.listener().server.limits.read_segments_max; })},
       {"limits.write_chunks_max", to("5", [](const Made& m) { return m.listener().server.limits.write_chunks_max; })},
       {"limits.plain_segments_max", to("33", [](const Made& m) { return m.listener().server.limits.plain_segments_max; })},
@@ -302,6 +306,8 @@ const std::map<std::string, const char*>& seen_by() {
       {"listener.remote_invalidate", "Gateway.WorksWithPeersThatNegotiateNothing"},
       {"listener.allow", "Gateway.RejectsClientsOutsideTheAllowList"},
       {"listener.connections_max", "Gateway.RejectsMoreConnectionsThanTheListenerAllows"},
+      {"listener.calls_per_second", "Rates.CallsOfAListenerKeepToItsRateWhoeverMakesThem"},
+      {"listener.bytes_per_second", "Rates.BytesOfAListenerKeepToItsRate"},
       {"backend.name", "a reload under load brings a backend and takes another away, and nobody is dropped"},
       {"backend.type", "Gateway.ForwardsToABackendAndMatchesRepliesByXid"},
       {"backend.address", "WorkerPool.ConnectsToABackendThatItHasBeenToldOf"},
@@ -325,6 +331,7 @@ const std::map<std::string, const char*>& seen_by() {
       {"client.bytes_in_flight_max", "BudgetsOnAWire.CallsBeyondTheBytesOfTheClassWaitAndAllAreAnswered"},
       {"client.calls_per_second", "BudgetsOnAWire.CallsOfAClassKeepToItsRate"},
       {"client.bytes_per_second", "BudgetsOnAWire.BytesOfAClassKeepToItsRate"},
+      {"client.weight", "Rates.SectionsShareTheRateOfAListenerByTheirWeights"},
       {"limits.read_segments_max", "ServerReceive.TheCapsAreThoseOfTheOptions"},
       {"limits.write_chunks_max", "ServerReceive.TheCapsAreThoseOfTheOptions"},
       {"limits.plain_segments_max", "ServerReceive.TheCapsAreThoseOfTheOptions"},

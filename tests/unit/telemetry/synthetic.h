@@ -106,9 +106,14 @@ class SyntheticCores {
     sources.ports = {{"net_memif0", "net_memif", "02:00:00:00:00:01", "software"},
                      {"0000:3b:02.1", "mlx5_pci", "02:00:00:00:00:02", "rss"}};
     sources.backends = {{"nfs"}, {"bench"}};
+    sources.listeners = {{"nfs"}, {"bench"}};
     sources.clients = {{"cluster"}};
     sources.pools = {"rx", "large"};
-    sources.limits = {64, 512, 4096, {{"nfs", 48, 128}, {"bench", 16, 32, true, "rxe0"}}, {{"cluster", 8, 1 << 20}}};
+    sources.limits = {64,
+                      512,
+                      4096,
+                      {{"nfs", 48, 128, {5000, 1 << 30}}, {"bench", 16, 32, {}, true, "rxe0"}},
+                      {{"cluster", 8, 1 << 20, {1000, 1 << 29}}}};
     sources.rdma_folder = rdma_.folder();
     sources.routes = {{"nfs", 100005, "bench", 5}, {"nfs", std::nullopt, std::nullopt, 0}};
     sources.checks = &checks_;
