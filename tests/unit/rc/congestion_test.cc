@@ -32,7 +32,8 @@ TEST(Dcqcn, TheFirstNotificationHalvesTheRateAndFastRecoveryBringsItBack) {
   for (uint32_t i = 0; i < Dcqcn::kFastRecoverySteps; ++i) {
     now = now + Dcqcn::kRiseInterval;
     rate.on_sent(now, 0);
-    EXPECT_NEAR(static_cast<double>(rate.rate()), static_cast<double>((before + kLimits.line_rate) / 2), 2.0);
+    EXPECT_NEAR(static_cast<double>(rate.rate()), (static_cast<double>(before) + static_cast<double>(kLimits.line_rate)) / 2,
+                2.0);
     before = rate.rate();
   }
   EXPECT_FALSE(rate.is_over(now));
