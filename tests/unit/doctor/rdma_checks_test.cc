@@ -89,6 +89,18 @@ TEST(DoctorRdma, OtherWiresAskForNothingOfIt) {
   }
 }
 
+// siw looks at the limit itself.
+TEST(DoctorRdma, ARootThatMayLockLittleHasEnoughForAllButSiw) {
+  for (const char* device : {"rxe0", "siw1"}) {
+    const bool is_siw = std::string(device) == "siw1";
+    Facts facts = over_verbs(device, is_siw ? kOnEth1 : kOnEth0);
+    facts.memlock_bytes = 64 * 1024;
+    facts.capabilities.ipc_lock = true;
+    expect_finding(facts, "rdma_memory", is_siw ? Severity::kFault : Severity::kFine, is_siw ? "siw asks for no capability" : "",
+                   is_siw ? "LimitMEMLOCK=infinity" : "");
+  }
+}
+
 TEST(DoctorRdma, SaysHowToMakeADevice) {
   Facts facts = over_verbs();
   facts.rdma.devices.clear();
