@@ -38,9 +38,9 @@ const std::string& section_of(const gateway::Notice& notice, const gateway::Conf
   return numbers.clients.values()[*notice.client_class];
 }
 
-// What one packet carries, on a wire whose messages have packets.
+// What one packet carries, on a wire whose packets are ours: an RDMA device does not tell of its own (causewayctl qp asks it).
 std::string path_mtu_of(const gateway::Notice& notice) {
-  return notice.remote_qpn.value() == 0 ? "" : fmt::format(", path MTU {}", notice.packet_bytes);
+  return notice.remote_qpn.value() == 0 || notice.wire == "verbs" ? "" : fmt::format(", path MTU {}", notice.packet_bytes);
 }
 
 // Which of the client's connections it is, by what the wire tells connections apart.

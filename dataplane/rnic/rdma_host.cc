@@ -439,8 +439,8 @@ void RdmaHost::on_cm_event(Instant now, const CmEvent& event) {
 
 // ---- Devices that come and go ----
 
-// The connection manager tells each id that is bound to a device that it goes: all there is of it goes with the first. The last are
-// librdmacm's own descriptors: it may have no other device, and closes none then.
+// The connection manager tells each id that is bound to a device that it goes: all there is of it goes with the first. The last
+// are librdmacm's own descriptors: it may have no other device, and closes none then.
 void RdmaHost::on_removal(Instant now, const ibv_device* which) {
   telemetry::log_warning("RDMA device {} has gone: its connections end", which->name);
   transport_->on_device_event(now, rnic::DeviceEvent::kDeviceRemoved);
@@ -466,8 +466,8 @@ void RdmaHost::on_removal(Instant now, const ibv_device* which) {
   }
 }
 
-// A software device (rxe, siw) is kept until nobody has it open. Only then does the connection manager hear that it goes, if it was
-// loaded before uverbs; a listener of any address never does. But the device's node goes at once.
+// A software device (rxe, siw) is kept until nobody has it open. Only then does the connection manager hear that it goes, if it
+// was loaded before uverbs; a listener of any address never does. But the device's node goes at once.
 void RdmaHost::look_for_removals(Instant now) {
   look_after_ = now + kRemovalLook;
   for (size_t i = 0; i < cm_devices_.size(); ++i) {

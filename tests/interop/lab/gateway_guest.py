@@ -63,7 +63,7 @@ def _bundle(target: Path, driver: str) -> None:
 class GatewayGuest:
     """A guest in which causewayd runs, by `device` of DPDK on its RoCE interface, roce0. `port` is what the port's section says of
     addresses, `settings` are sections more, `modules` what the kernel
-    does not load by itself. With `rdma`, an RDMA device of the kernel (rxe0, siw0), the gateway serves on that, without DPDK. The host's bridge roce has
+    does not load by itself. With `rdma`, an RDMA device of the kernel (rxe0), the gateway serves on that, without DPDK. The host's bridge roce has
     the other end of the interface. The guest's addresses end in `number`."""
 
     def __init__(
@@ -80,8 +80,7 @@ class GatewayGuest:
         connections_max: int = 16,
         backend_extra: str = "check_interval_ms = 500\ncall_timeout_s = 30",
     ) -> None:
-        nic = Nic("tap", mtu, tap="roce-server", shares="siw" if rdma == "siw0" else "")
-        self.guest = Guest(nic, logs, number=number, name="gateway", memory_mb=1024)
+        self.guest = Guest(Nic("tap", mtu, tap="roce-server"), logs, number=number, name="gateway", memory_mb=1024)
         self._backend = backend
         self._rdma = rdma
         self._mtu = mtu
@@ -112,7 +111,7 @@ class GatewayGuest:
             addresses=self._port,
             backend=self._backend,
             backend_extra=self._backend_extra,
-            memory="memory_mb = 256\nrx_buffers = 8192",
+            memory=f"memory_mb = 256\nrx_buffers = {max(8192, 160 * self._connections_max)}",
             metrics=self._metrics,
             admin="/tmp/admin.sock",
             transport="verbs" if self._rdma else "roce",

@@ -4,6 +4,7 @@ One boot (about 6 s) serves many commands: each is one TCP connection to the gue
 can run side by side and one that hangs blocks no other.
 """
 
+import os
 import re
 import shutil
 import socket
@@ -121,6 +122,11 @@ class Guest:
 
     def alive(self) -> bool:
         return self._qemu.alive()
+
+    def cpu_seconds(self) -> float:
+        """What its emulation has used of this machine's processors."""
+        times = Path(f"/proc/{self._qemu.pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+        return sum(map(int, times)) / os.sysconf("SC_CLK_TCK")
 
     def _check_alive(self) -> None:
         if not self._qemu.alive():
