@@ -105,8 +105,8 @@ struct ServerShared {
   uint32_t header_bytes_max;  // that one of its Buffers holds
   HeaderView header_view;
   ChunkList looked_at;  // of a message that has no slot yet
-  // Calls that begin as the connection's last one did, and short replies to calls without chunks, take the express paths. Without,
-  // every outcome is the same: for tests.
+  // Calls that begin as the connection's last one did, and short replies to calls without chunks, take the express paths.
+  // Without, every outcome is the same: for tests.
   bool express = true;
   CallPredictions predictions;
   RpcRdmaStats stats;
