@@ -20,7 +20,19 @@ from typing import Any, Optional
 
 from targets import Row, derived, judged
 
-BENCHES = ("rpc_pair", "connections", "cores", "latency", "socket_loop", "handoff", "link", "gateway", "messages", "scrape", "iwarp")
+BENCHES = (
+    "rpc_pair",
+    "connections",
+    "cores",
+    "latency",
+    "socket_loop",
+    "handoff",
+    "link",
+    "gateway",
+    "messages",
+    "scrape",
+    "iwarp",
+)
 
 
 def google(path: Path) -> dict[str, list[float]]:
