@@ -661,6 +661,9 @@ bool IwarpTransport::poll_event(Instant now, verbs::ConnectionEvent& out) {
   }
   out = {};
   out.kind = *std::exchange(connection->event, std::nullopt);
+  if (out.kind == Kind::kUnreachable && connection->is_established) {
+    out.kind = Kind::kDisconnected;  // it was lost before its user called establish(), and is told of behind that
+  }
   out.connection = verbs::ConnectionId(connection->value());
   out.context = connection->context;
   switch (out.kind) {

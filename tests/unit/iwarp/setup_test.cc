@@ -420,5 +420,23 @@ TEST(MpaSetup, WhatAPeerSaysStaysUntilTheNextEventWhateverBecomesOfTheConnection
   }
 }
 
+// fuzz/iwarp_transport found it: the loss is told of as it has become, not as it was when it happened.
+TEST(MpaSetup, AConnectionThatIsLostBeforeItsUserEstablishesItHasBeenDisconnected) {
+  for (const bool establishes : {false, true}) {
+    PlayedServer t;
+    t.say(mpa_frame(kReplyKey, 0x50, 2, word(0, 0)));
+    verbs::ConnectionEvent event;
+    ASSERT_TRUE(t.client.transport.poll_event(t.net.now, event));
+    ASSERT_EQ(event.kind, Kind::kConnectResponse);
+    t.client.transport.on_lost(t.net.now, StreamId(event.connection.value()), StreamErrorCause::kTcpReset);
+    if (establishes) {
+      t.client.transport.establish(t.net.now, event.connection);
+    }
+    ASSERT_TRUE(t.client.transport.poll_event(t.net.now, event));
+    EXPECT_EQ(event.kind, establishes ? Kind::kDisconnected : Kind::kUnreachable);
+    EXPECT_FALSE(t.client.transport.poll_event(t.net.now, event));
+  }
+}
+
 }  // namespace
 }  // namespace cw::iwarp::test
