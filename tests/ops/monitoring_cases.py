@@ -53,9 +53,11 @@ NOT_PROVOKED = {
 
 def every_query_answers(box: Box) -> None:
     served = StrangeServer(closes=False)
+    rates = "calls_per_second = 1000000\nbytes_per_second = 100000000000\n"  # more than there are
     gateway = box.gateway(
+        listener=rates,
         extra=f'[[backend]]\nname = "served"\naddress = "{served.address}"\ncheck = "tcp"\n'
-        '[[client]]\nname = "all"\nprefixes = ["0.0.0.0/0"]\nconnections_max = 50\nbytes_in_flight_max = 1073741824\n'
+        '[[client]]\nname = "all"\nprefixes = ["0.0.0.0/0"]\nconnections_max = 50\nbytes_in_flight_max = 1073741824\n' + rates,
     )
     gateway.start_ready()
     server = start_prometheus(box, [gateway.metrics_address])
