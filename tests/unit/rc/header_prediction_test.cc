@@ -57,7 +57,7 @@ void close_ip(uint8_t* ip) {
 void close_frame(Frame& frame) {
   const uint32_t ip_at = frame.size() < HeaderPrediction::kFrameBytesMin ? 0 : ip_of(frame);
   const uint32_t version = frame.empty() ? 0 : frame[ip_at] >> 4;
-  const uint32_t ip_bytes = version == 6 ? wire::Ipv6::kSize : wire::Ipv4::kSize;
+  const size_t ip_bytes = version == 6 ? wire::Ipv6::kSize : wire::Ipv4::kSize;
   if (ip_at == 0 || (version != 4 && version != 6) || frame.size() < ip_at + ip_bytes + 8 + 12 + wire::kIcrcBytes) {
     return;
   }
