@@ -24,9 +24,22 @@ ROOT = Path(__file__).resolve().parents[2]
 FINDING = re.compile(r"^(\S+?)(:\d+:\d+: (?:warning|error): .*)")
 
 
-def compiled_in(build: Path) -> set[Path]:
+def one_by_one(entry: dict[str, str]) -> list[dict[str, str]]:
+    """Meson compiles several sources as one by a file that includes them: an entry for each of them."""
+    group = Path(entry["directory"]) / entry["file"]
+    if not re.search(r"-unity\d+\.cpp$", group.name):
+        return [entry]
+    names = re.findall(r"^#include\s*<(.+)>", group.read_text(encoding="utf-8"), re.MULTILINE)
+    files = [os.path.relpath((group.parent / name).resolve(), entry["directory"]) for name in names]
+    return [entry | {"file": file, "command": entry["command"].replace(entry["file"], file)} for file in files]
+
+
+def commands_of(build: Path, commands: Path) -> set[Path]:
+    """Writes the compiler's commands into this folder, one for each source, and says for which sources of ours."""
     entries = json.loads((build / "compile_commands.json").read_text(encoding="utf-8"))
-    files = {(Path(entry["directory"]) / entry["file"]).resolve() for entry in entries}
+    single = [one for entry in entries for one in one_by_one(entry)]
+    (commands / "compile_commands.json").write_text(json.dumps(single), encoding="utf-8")
+    files = {(Path(entry["directory"]) / entry["file"]).resolve() for entry in single}
     return {file for file in files if file.is_relative_to(ROOT)}
 
 
@@ -73,9 +86,9 @@ def sources(compiled: set[Path], options: argparse.Namespace) -> list[Path]:
     return changed_since(base, compiled) if base else sorted(compiled)
 
 
-def run(tool: str, build: Path, file: Path) -> str:
+def run(tool: str, commands: Path, file: Path) -> str:
     # The commands are g++'s: clang need not know each of its warnings.
-    command = [tool, "-p", str(build), "--quiet", "--extra-arg=-Wno-unknown-warning-option", str(file)]
+    command = [tool, "-p", str(commands), "--quiet", "--extra-arg=-Wno-unknown-warning-option", str(file)]
     return subprocess.run(command, capture_output=True, text=True, check=False).stdout
 
 
@@ -91,7 +104,9 @@ def main() -> int:
     if tool is None:
         print("clang-tidy is not installed")
         return 77
-    files = sources(compiled_in(options.build), options)
+    commands = options.build / "clang-tidy"
+    commands.mkdir(exist_ok=True)
+    files = sources(commands_of(options.build, commands), options)
     if options.changed is not None and len(files) > options.most:
         print(f"skip all: clang-tidy looks at up to {options.most} changed files, and {len(files)} have changed")
         print("0 passed, 0 failed")
@@ -100,7 +115,7 @@ def main() -> int:
 
     def looked_at(file: Path) -> tuple[Path, str | None, float]:
         start = time.monotonic()
-        output = run(tool, options.build, file) if start - begun < options.seconds else None
+        output = run(tool, commands, file) if start - begun < options.seconds else None
         return file, output, time.monotonic() - start
 
     findings: set[str] = set()
