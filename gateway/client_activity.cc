@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "base/assert.h"
+#include "base/usdt.h"
+#include "rpcrdma/ulb/procedures.h"
 
 namespace cw::gateway {
 
@@ -45,6 +47,14 @@ void ClientActivity::leave(ActiveClient& client) {
 
 void ClientActivity::on_done(const rpcrdma::CallDone& done) {
   ActiveClient* client = done.client < by_number_.size() ? by_number_[done.client] : nullptr;
+  const Duration took = done.replied - done.received;
+  if (usdt::watches_calls()) [[unlikely]] {
+    const rpcrdma::ProcedureName& name = rpcrdma::procedure_name(done.procedure);
+    usdt::fire(usdt::CallDone{.client = client != nullptr ? client->address : IpAddress(),
+                              .program = name.program,
+                              .procedure = name.procedure,
+                              .ns = took.to_ns()});
+  }
   if (client == nullptr) {
     return;
   }
@@ -53,7 +63,7 @@ void ClientActivity::on_done(const rpcrdma::CallDone& done) {
   }
   ProcedureUse& use = (*client->procedures)[done.procedure];
   ++use.calls;
-  use.ns += static_cast<uint64_t>(std::max<int64_t>((done.replied - done.received).to_ns(), 0));
+  use.ns += static_cast<uint64_t>(std::max<int64_t>(took.to_ns(), 0));
 }
 
 uint32_t ClientActivity::describe_some(uint32_t place, uint32_t places, std::span<ClientInfo> out, uint32_t& count) const {

@@ -3,11 +3,11 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
+#include <string_view>
 
-#include "base/event_log.h"
 #include "base/ip_address.h"
 #include "base/time.h"
+#include "verbs/event_log.h"
 #include "verbs/transport_event.h"
 
 namespace cw::iwarp {
@@ -26,6 +26,8 @@ enum class ConnectionEventKind : uint8_t {
 };
 
 struct ConnectionLogEntry {
+  static constexpr std::string_view kWire = "iWARP";
+
   Instant at;
   Instant first;
   IpAddress peer;
@@ -42,9 +44,9 @@ struct ConnectionLogEntry {
   }
 };
 
-using ConnectionLog = EventLog<ConnectionLogEntry>;
-
 // In the words that all transports use.
 [[nodiscard]] verbs::TransportEvent to_event(const ConnectionLogEntry& entry) noexcept;
+
+using ConnectionLog = verbs::EventLog<ConnectionLogEntry>;
 
 }  // namespace cw::iwarp

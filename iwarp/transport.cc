@@ -1139,10 +1139,7 @@ void IwarpTransport::lose_stream(Instant now, Connection& connection, StreamErro
 }
 
 uint32_t IwarpTransport::copy_log(std::span<verbs::TransportEvent> out) const {
-  const auto count = static_cast<uint32_t>(std::min<size_t>(log_.size(), out.size()));
-  size_t next = 0;
-  log_.visit_youngest(count, [&](const ConnectionLogEntry& entry) { out[next++] = to_event(entry); });
-  return count;
+  return log_.copy(out);
 }
 
 verbs::QueuePairInfo IwarpTransport::describe(verbs::ConnectionId id) const {

@@ -2,10 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
-#include "base/event_log.h"
 #include "base/ip_address.h"
 #include "base/time.h"
+#include "verbs/event_log.h"
 #include "verbs/ids.h"
 #include "verbs/transport_event.h"
 
@@ -26,6 +27,8 @@ enum class RnicEventKind : uint8_t {
 };
 
 struct RnicLogEntry {
+  static constexpr std::string_view kWire = "verbs";
+
   Instant at;
   Instant first;
   IpAddress peer;
@@ -43,9 +46,9 @@ struct RnicLogEntry {
   }
 };
 
-using RnicLog = EventLog<RnicLogEntry>;
-
 // In the words that all transports use.
 [[nodiscard]] verbs::TransportEvent to_event(const RnicLogEntry& entry) noexcept;
+
+using RnicLog = verbs::EventLog<RnicLogEntry>;
 
 }  // namespace cw::rnic

@@ -870,10 +870,7 @@ void RnicTransport::on_timer(Instant now, Connection& connection) {
 }
 
 uint32_t RnicTransport::copy_log(std::span<verbs::TransportEvent> out) const {
-  const auto count = static_cast<uint32_t>(std::min<size_t>(log_.size(), out.size()));
-  size_t next = 0;
-  log_.visit_youngest(count, [&](const RnicLogEntry& entry) { out[next++] = to_event(entry); });
-  return count;
+  return log_.copy(out);
 }
 
 verbs::QueuePairInfo RnicTransport::describe(verbs::ConnectionId id) const {

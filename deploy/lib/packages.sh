@@ -13,11 +13,11 @@
 packages_build='g++ ninja-build meson pkg-config ccache python3 libdpdk-dev librte-net-memif23 librte-net-vhost23 librte-net-af-packet23
   librte-net-ring23 librte-net-null23 librte-net-pcap23 librte-mempool-ring23 librte-mempool-stack23 libibverbs-dev librdmacm-dev libtbb-dev libgtest-dev libgmock-dev
   prometheus-cpp-dev libisal-dev libtomlplusplus-dev libcli11-dev libspdlog-dev libfmt-dev nlohmann-json3-dev libbenchmark-dev
-  librapidcheck-dev libssl-dev libyaml-cpp-dev clang-14 libbpf-dev librte-net-af-xdp23'
+  librapidcheck-dev libssl-dev libyaml-cpp-dev clang-14 libbpf-dev librte-net-af-xdp23 systemtap-sdt-dev'
 packages_interop='qemu-system-x86 nfs-ganesha nfs-ganesha-vfs rpcbind iproute2 cpio kmod busybox-static python3 make gcc-12 xz-utils libelf1
   keepalived curl krb5-kdc krb5-admin-server'
 packages_checks='apache2-utils openssl prometheus python3-prometheus-client faketime python3-yaml clang-14 clang-tidy-14 clang-format-14 libclang-rt-14-dev tshark dpdk dpdk-dev chromium
-  chromium-driver black flake8 shellcheck shfmt eslint zsh fish'
+  chromium-driver bpftrace black flake8 shellcheck shfmt eslint zsh fish'
 packages_bench='dpdk dpdk-dev libfabric-bin ucx-utils valgrind'
 packages_container='podman runc netavark iptables mmdebstrap dpkg-dev debhelper fakeroot help2man'
 packages_npm='npm'

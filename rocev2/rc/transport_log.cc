@@ -1,7 +1,5 @@
 #include "rocev2/rc/transport_log.h"
 
-#include <algorithm>
-
 #include "rocev2/rc/qp_error.h"
 #include "rocev2/wire/aeth.h"
 #include "rocev2/wire/drop_reason.h"
@@ -72,19 +70,14 @@ const char* reason_of(const TransportEvent& event) noexcept {
   }
 }
 
-uint32_t TransportLog::copy(std::span<verbs::TransportEvent> out) const {
-  const auto count = static_cast<uint32_t>(std::min<size_t>(size(), out.size()));
-  size_t next = 0;
-  events_.visit_youngest(count, [&](const TransportEvent& event) {
-    out[next++] = {.at = event.at,
-                   .first = event.first,
-                   .local_qpn = event.qpn,
-                   .sequence = event.psn.value(),
-                   .count = event.count,
-                   .event = to_string(event.kind),
-                   .reason = reason_of(event)};
-  });
-  return count;
+verbs::TransportEvent to_event(const TransportEvent& event) noexcept {
+  return {.at = event.at,
+          .first = event.first,
+          .local_qpn = event.qpn,
+          .sequence = event.psn.value(),
+          .count = event.count,
+          .event = to_string(event.kind),
+          .reason = reason_of(event)};
 }
 
 }  // namespace cw::rc

@@ -6,10 +6,11 @@
 
 #include <cstdint>
 #include <span>
+#include <string_view>
 
-#include "base/event_log.h"
 #include "base/time.h"
 #include "rocev2/wire/psn.h"
+#include "verbs/event_log.h"
 #include "verbs/ids.h"
 #include "verbs/transport_event.h"
 
@@ -44,6 +45,8 @@ enum class TransportEventKind : uint8_t {
 [[nodiscard]] const char* to_string(TransportEventKind kind) noexcept;
 
 struct TransportEvent {
+  static constexpr std::string_view kWire = "RoCE";
+
   Instant at;     // of the last of them
   Instant first;  // of the first
   verbs::Qpn qpn;
@@ -59,6 +62,9 @@ struct TransportEvent {
 // What `detail` means, in words; "" when it says nothing.
 [[nodiscard]] const char* reason_of(const TransportEvent& event) noexcept;
 
+// In the words that all transports use.
+[[nodiscard]] verbs::TransportEvent to_event(const TransportEvent& event) noexcept;
+
 class TransportLog {
  public:
   explicit TransportLog(uint32_t capacity) : events_(capacity) {}  // at least 1; 40 bytes each
@@ -72,11 +78,11 @@ class TransportLog {
   [[nodiscard]] uint32_t capacity() const { return events_.capacity(); }
   [[nodiscard]] uint32_t size() const { return events_.size(); }
   [[nodiscard]] uint64_t overwritten() const { return events_.overwritten(); }
-  // In the words that all transports use: the youngest that fit, oldest first; returns how many.
-  uint32_t copy(std::span<verbs::TransportEvent> out) const;
+  // The youngest that fit, oldest first; returns how many.
+  uint32_t copy(std::span<verbs::TransportEvent> out) const { return events_.copy(out); }
 
  private:
-  EventLog<TransportEvent> events_;
+  verbs::EventLog<TransportEvent> events_;
   Instant now_;
 };
 

@@ -234,9 +234,10 @@ class Box:
         window: int = 8,
         seconds: int = 2,
         network: int = 0,
+        host: int = 2,
         lie: str = "",
     ) -> Load:
-        """A load, started. network: which of the gateway's networks it is in. lie: the rule that it breaks (hostile-peer)."""
+        """A load, started. network, host: where it is, of the gateway's networks. lie: the rule that it breaks (hostile-peer)."""
         cpu = [] if "--lcore" in words else ["--lcore", LOAD_CPU]
         device = [] if "--device" in words else ["--device", self.device(role, link)]
         calls = [] if operation is None else ["--op", operation, "--bytes", size]
@@ -247,7 +248,7 @@ class Box:
             *program,
             *device,
             "--address",
-            f"10.9.{network}.2/24",
+            f"10.9.{network}.{host}/24",
             "--server",
             f"10.9.{network}.1",
             "--mtu",

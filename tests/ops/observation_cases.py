@@ -2,8 +2,10 @@
 
 import gzip
 import json
+import os
 import re
 import shutil
+import signal
 import socket
 import ssl
 import subprocess
@@ -13,12 +15,14 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-from harness import CREDITS, SERVICE_PORT, Box, Gateway, Load, Skip, expect, expect_equal
+from harness import CREDITS, ROOT, SERVICE_PORT, Box, Gateway, Load, Program, Skip, expect, expect_equal
 from lab.metrics import Metrics
 from prometheus_server import start_prometheus
 
 # A packet that was repeated without need ends up here: no defect, but a sign of a busy machine. All other reasons are defects.
 REPETITION = ("duplicate", "out_of_sequence", "psn_stale")
+
+SINK_BYTES = 65536  # with RDMA Reads, so that a call takes some time
 
 
 def _under_load(box: Box, **options: Any) -> tuple[Gateway, Load]:
@@ -379,16 +383,91 @@ def _expect_no_errors(metrics: Metrics) -> None:
     expect_equal("discards", defects, {})
 
 
+def _watch(box: Box, gateway: Gateway, script: str, *words: object) -> Program:
+    """bpftrace with one of our scripts at a gateway, attached."""
+    path = ROOT / "deploy/bpftrace" / f"{script}.bt"
+    # Its output goes to a file: it would keep it back otherwise.
+    argv = ["bpftrace", "-B", "line", "-p", gateway.pid, path, *words]
+    watcher = Program(script, [str(word) for word in argv], box.directory / f"{script}.log", box.env)
+    box.programs.append(watcher)
+    watcher.start()
+    watcher.wait_for_line(r"^Attaching", 30)
+    return watcher
+
+
+def probes_tell(box: Box) -> None:
+    """bpftrace with each script sees what happens: connections that come and go, and every call with its time."""
+    if os.geteuid() != 0:
+        raise Skip("takes root")
+    if not Path("/sys/bus/event_source/devices/uprobe").exists():
+        raise Skip("this kernel has no uprobes")
+    gateway = box.gateway()
+    gateway.start_ready()
+    watchers = [
+        _watch(box, gateway, "transport_events"),
+        _watch(box, gateway, "event_counts"),
+        _watch(box, gateway, "slow_calls", 1),
+    ]
+    box.load(operation="sink", size=SINK_BYTES, connections=2, window=1).result()
+    answered = gateway.metrics().total("causeway_rpc_duration_seconds_count", program="bench", procedure="sink")
+    for watcher in watchers:
+        watcher.signal(signal.SIGINT)
+        watcher.finish(30)
+    events, counts, calls = (watcher.output() for watcher in watchers)
+    for word in ("connected", "destroyed"):
+        seen = len(re.findall(rf"RoCE\s+0x[0-9a-f]+\s+{word}\b", events))
+        expect_equal(f"events {word!r}", seen, 2)
+        expect(re.search(rf"@events\[RoCE, {word}, .*\]: 2$", counts, re.MULTILINE) is not None, f"counts: {counts}")
+    slow = re.findall(r"^\S+ +10\.9\.0\.2 +bench +sink +(\d+)$", calls, re.MULTILINE)
+    expect(len(slow) > 0 and all(int(us) >= 1 for us in slow), f"calls: {calls[:2000]}")
+    histogram = re.search(r"^@microseconds\[bench, sink\]:.*\n((?:^[\[(].*\n?)+)", calls, re.MULTILINE)
+    expect(histogram is not None, f"no histogram: {calls[-2000:]}")
+    told = sum(int(number) for number in re.findall(r"[\])]\s+(\d+) \|", histogram[1]))
+    expect_equal("calls in the histogram", told, answered)
+    gateway.terminate()
+
+
+def addresses_agree(box: Box) -> None:
+    gateway = box.gateway(metrics_extra="addresses_max = 2")
+    gateway.start_ready()
+    expect_equal("series without a client", "causeway_address_calls_total{" in gateway.metrics().text, False)
+    # One after the other: each has the link to itself. The last two of three are told of, or who made the most calls.
+    reports = {}
+    for host, window in ((2, 1), (3, 8), (4, 8)):
+        load = box.load(host=host, operation="sink", size=SINK_BYTES, connections=2, window=window, seconds=1)
+        load.wait_connected()
+        address = f"10.9.0.{host}"
+        expect_equal(address, gateway.metrics().total("causeway_address_connections", address=address), 2)
+        reports[address] = load.result()
+    after = gateway.metrics()
+    calls = {address: after.total("causeway_address_calls_total", address=address) for address in reports}
+    told = [address for address, count in calls.items() if count]
+    expect_equal("addresses", told, ["10.9.0.3", "10.9.0.4"])
+    expect_equal("the others", after.total("causeway_addresses_untold"), 1)
+    for address in told:
+        _expect_covers(calls[address], reports[address]["calls"], f"calls of {address}")
+        expect_equal("errors", after.total("causeway_address_errors_total", address=address), 0)
+        seconds = after.total("causeway_address_call_seconds_total", address=address)
+        expect(0 < seconds < 120, f"{calls[address]:.0f} calls of {address} took {seconds} s together")
+        for direction, each in (("rx", SINK_BYTES), ("tx", 24)):
+            moved = after.total("causeway_address_bytes_total", address=address, direction=direction)
+            expect(moved >= each * calls[address], f"{moved} bytes {direction} of {address}")
+    after.lint()
+    gateway.terminate()
+
+
 CASES = [
     ("causewayctl status agrees with the load", status_agrees),
     ("causewayctl connections agrees with the load", connections_agree),
     ("causewayctl stats agrees with the load and with /metrics", stats_agree),
     ("DPDK's telemetry socket agrees with /metrics", dpdk_telemetry_agrees),
     ("causewayctl without a gateway says so", nobody_there),
+    ("bpftrace's scripts see events and calls by the USDT probes", probes_tell),
     ("promtool finds nothing wrong with /metrics", metrics_are_clean),
     ("a strict parser finds nothing wrong with /metrics as OpenMetrics, compressed", openmetrics_are_clean),
     ("Prometheus scrapes metrics behind TLS and a password, and nobody else does", behind_password),
     ("metrics agree with the load", metrics_agree),
+    ("series of client addresses are as many as asked for, the busiest first", addresses_agree),
     ("source: bytes by Write chunk are those the load reports", lambda box: chunk_bytes_agree("source", "write", box)),
     ("sink: bytes by Read chunk are those the load reports", lambda box: chunk_bytes_agree("sink", "read", box)),
 ]
