@@ -384,12 +384,15 @@ std::vector<control::CoreStatus> LiveView::cores() {
   return rows;
 }
 
-// A client's connections may lie on several cores.
+// A client's connections may lie on several cores. Where one of them does not answer nothing is said: sums without its part would
+// look as if they had begun anew.
 std::vector<control::ActivityStatus> LiveView::activity() {
   std::map<std::array<uint8_t, 16>, gateway::ClientInfo> sums;
   for (GatewayApp* app : apps_) {
     std::vector<gateway::ClientInfo> clients;
-    (void)app->describe_clients(clients, config_.limits.connections_max);
+    if (!app->describe_clients(clients, config_.limits.connections_max)) {
+      return {};
+    }
     for (const gateway::ClientInfo& client : clients) {
       gateway::ClientInfo& sum = sums[client.address.raw];
       sum.address = client.address;

@@ -61,6 +61,7 @@ Management::Management(const Settings& settings, DataPath& path, const control::
   const bool hugepages = control::needs_dpdk(config_) && config_.dataplane.hugepages;
   flags_.config_last_reload_unix_s.store(unix_now_ms() / 1000);
   flags_.hugepage_bytes.store(hugepages ? uint64_t{config_.dataplane.memory_mb} << 20 : 0);
+  collector_.tell_addresses(view_, config_.metrics.addresses_max);
   if (config_.metrics.dpdk_telemetry) {
     telemetry_commands_.emplace(collector_, settings.version);
   }

@@ -8,6 +8,7 @@
 #include <iterator>
 #include <utility>
 
+#include "telemetry/address_metrics.h"
 #include "telemetry/log.h"
 #include "telemetry/metric_table.h"
 
@@ -401,6 +402,10 @@ std::vector<MetricFamily> Collector::Collect() const {
   if (!devices.empty()) {
     of_rdma_ports = rdma_port_metrics(sources_.rdma_folder, devices);
   }
+  std::vector<MetricFamily> of_addresses;
+  if (addresses_max_ > 0) {
+    of_addresses = address_metrics(view_->activity(), addresses_max_);
+  }
   const std::lock_guard lock(mutex_);
   const Health health = judge(refresh());
   std::vector<MetricFamily> families;
@@ -412,6 +417,7 @@ std::vector<MetricFamily> Collector::Collect() const {
   add_servers(sources_, families);
   add_routes(sources_, families);
   add_durations(sources_, families);
+  std::ranges::move(of_addresses, std::back_inserter(families));
   MetricFamily late{kSnapshotTimeouts.name, kSnapshotTimeouts.help, MetricType::Counter, {}};
   for (size_t i = 0; i < sources_.cores.size(); ++i) {
     const CoreSource& core = sources_.cores[i];

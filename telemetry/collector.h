@@ -136,6 +136,11 @@ class Collector final : public prometheus::Collectable, public HealthSource {
   [[nodiscard]] Health health() const override;
   // Any thread; asks the cores as Collect() does, and lets `reader` look at their newest copies, which change after it returns.
   void read(const std::function<void(const MetricSources& sources)>& reader) const;
+  // Before others use it: also what the busiest client addresses do, so many at most. The view outlives the collector.
+  void tell_addresses(control::GatewayView& view, uint32_t addresses_max) {
+    view_ = &view;
+    addresses_max_ = addresses_max;
+  }
   // Any thread: what a reload has changed of the listeners' and clients' limits. Those of the gateway as a whole stay.
   void set_limits(Limits limits);
   // Any thread: which backends, listeners and [[client]] sections there are since a reload, and have been.
@@ -156,6 +161,8 @@ class Collector final : public prometheus::Collectable, public HealthSource {
   [[nodiscard]] Health judge(size_t silent) const;
 
   MetricSources sources_;
+  control::GatewayView* view_ = nullptr;
+  uint32_t addresses_max_ = 0;
   mutable std::mutex mutex_;  // one reader at a time on the snapshots
   ProcessMetrics process_;
   mutable std::vector<uint64_t> timeouts_;  // per core: scrapes that it did not answer in time; under mutex_

@@ -236,7 +236,7 @@ class GatewayView {
   [[nodiscard]] virtual std::vector<ConnectionStatus> connections() = 0;
   [[nodiscard]] virtual std::vector<QueuePairStatus> queue_pairs() = 0;
   [[nodiscard]] virtual std::vector<CoreStatus> cores() = 0;
-  // By client address, in no particular order.
+  // By client address, in no particular order. Empty where a core does not answer.
   [[nodiscard]] virtual std::vector<ActivityStatus> activity() = 0;
   // What is remembered of queue pairs, all cores together, oldest first; of each wire of each core the youngest `each_max`.
   [[nodiscard]] virtual std::vector<TransportEventStatus> transport_events(uint32_t each_max) = 0;

@@ -284,6 +284,8 @@ struct MetricsConfig {
   std::string web_config;
   // The live page and its data are served there too, at "/". They name clients by their addresses.
   bool page = true;
+  // Series of so many client addresses, the busiest. 0: none.
+  uint32_t addresses_max = 0;
   // DPDK opens its telemetry socket beside its other runtime files. Whoever may write to the socket may ask anything of DPDK's
   // libraries too, hence off unless somebody collects there.
   bool dpdk_telemetry = false;

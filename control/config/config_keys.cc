@@ -539,7 +539,7 @@ const std::array<Key<IwarpConfig>, 7> kIwarpKeys = {{
      .live = true},
 }};
 
-const std::array<Key<MetricsConfig>, 4> kMetricsKeys = {{
+const std::array<Key<MetricsConfig>, 5> kMetricsKeys = {{
     {.name = "listen",
      .member = &MetricsConfig::listen,
      .help = "Address and TCP port of /metrics, or \"off\". "
@@ -559,6 +559,12 @@ const std::array<Key<MetricsConfig>, 4> kMetricsKeys = {{
      .help = "Serve the live page there too, at http://ADDRESS:PORT/. "
              "Nothing can be changed by it, but it names clients and shows the last log lines to whoever reaches the address.",
      .live = true},
+    {.name = "addresses_max",
+     .member = &MetricsConfig::addresses_max,
+     .help = "Series causeway_address_... of so many client addresses: first those that are connected, then those with the most "
+             "calls. "
+             "Each has six. 0: none; causewayctl top and the live page name clients all the same.",
+     .bounds = {0, 1000}},
     {.name = "dpdk_telemetry",
      .member = &MetricsConfig::dpdk_telemetry,
      .help = "Answer /causeway/... at DPDK's telemetry socket too, dpdk_telemetry.v2 among DPDK's runtime files, "

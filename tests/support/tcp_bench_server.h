@@ -39,6 +39,7 @@ class TcpBenchServer {
  private:
   struct Connection;
   void run();
+  [[nodiscard]] bool serve_alone();
   void accept_all();
   [[nodiscard]] bool has_room(const Connection& connection) const;
   // False when the connection has to go.
@@ -49,6 +50,7 @@ class TcpBenchServer {
   TcpBenchServerOptions options_;
   int listener_ = -1;
   int wake_ = -1;
+  uint32_t turns_alone_ = 0;
   uint16_t port_ = 0;
   HeapBufferPool pool_;
   rpcrdma::RecordAdmission admission_{pool_};

@@ -66,7 +66,7 @@ const std::vector<Case> kParseCases = {
     {"SwappedLetters", "[log]\nlevle = \"info\"\n", {"c.toml:15:1: log.levle: unknown key; did you mean 'level'?"}},
     {"UnknownKeyFar",
      "[metrics]\npassword = \"x\"\n",
-     {"c.toml:15:1: metrics.password: unknown key; there are listen, web_config, page, dpdk_telemetry"}},
+     {"c.toml:15:1: metrics.password: unknown key; there are listen, web_config, page, addresses_max, dpdk_telemetry"}},
     {"UnknownSection", "[limit]\n", {"c.toml:14:2: limit: unknown section; did you mean 'limits'?"}},
     {"KeyOutsideSections",
      "[log]\n[nonsense]\nx = 1\n",

@@ -243,6 +243,8 @@ const std::map<std::string, Effect>& effects() {
       {"metrics.web_config",
        {.value = "\"/etc/causeway/web-config.yml\"",
         .ops_case = "Prometheus scrapes metrics behind TLS and a password, and nobody else does"}},
+      {"metrics.addresses_max",
+       {.value = "2", .ops_case = "series of client addresses are as many as asked for, the busiest first"}},
       {"metrics.page", {.value = "false", .ops_case = "live page switched off says so, and a reload switches it on"}},
       {"metrics.dpdk_telemetry", to("true", [](const Made& m) { return m.eal.telemetry; })},
       {"admin.socket", to("\"/run/x.sock\"", [](const Made& m) { return control::admin_socket_path(m.config); })},
