@@ -561,9 +561,9 @@ const std::array<Key<MetricsConfig>, 5> kMetricsKeys = {{
      .live = true},
     {.name = "addresses_max",
      .member = &MetricsConfig::addresses_max,
-     .help = "Series causeway_address_... of so many client addresses: first those that are connected, then those with the most "
-             "calls. "
-             "Each has six. 0: none; causewayctl top and the live page name clients all the same.",
+     .help = "Series causeway_address_... of so many client addresses, six each. "
+             "First come those that are connected, then those with the most calls. "
+             "0: none; causewayctl top and the live page name clients all the same.",
      .bounds = {0, 1000}},
     {.name = "dpdk_telemetry",
      .member = &MetricsConfig::dpdk_telemetry,
