@@ -23,7 +23,7 @@ class PlainGateway(Gateway):
     port: int
 
 
-def _gateway(box: Box, as_nobody: bool = False, idle: str = "sleep", listener: str = "", extra: str = "") -> PlainGateway:
+def plain_gateway(box: Box, as_nobody: bool = False, idle: str = "sleep", listener: str = "", extra: str = "") -> PlainGateway:
     program, home, prefix = box.causewayd, box.directory, []
     if as_nobody:
         # Where the tree lies he may not be able to look.
@@ -55,7 +55,7 @@ def _gateway(box: Box, as_nobody: bool = False, idle: str = "sleep", listener: s
 def ordinary_user(box: Box) -> None:
     if os.geteuid() != 0:
         raise Skip("takes root, to become nobody")
-    gateway = _gateway(box, as_nobody=True)
+    gateway = plain_gateway(box, as_nobody=True)
     gateway.start_ready()
     status = Path(f"/proc/{gateway.pid}/status").read_text()
     expect(f"Uid:\t{NOBODY}" in status and "CapEff:\t0000000000000000" in status, f"not an ordinary user:\n{status}")
@@ -90,7 +90,7 @@ def _look(box: Box, gateway: PlainGateway) -> None:
 
 
 def terminate_is_told(box: Box) -> None:
-    gateway = _gateway(box)
+    gateway = plain_gateway(box)
     gateway.start_ready()
     with IwarpPeer("127.0.0.1", gateway.port) as peer:
         peer.null_call()
@@ -109,7 +109,7 @@ def terminate_is_told(box: Box) -> None:
 
 def silence_has_a_bound(box: Box) -> None:
     """One says nothing, another stops in the middle of its MPA Request: neither stays."""
-    gateway = _gateway(box, extra="[iwarp]\nhandshake_timeout_s = 1\n")
+    gateway = plain_gateway(box, extra="[iwarp]\nhandshake_timeout_s = 1\n")
     gateway.start_ready()
     for beginning in (b"", b"MPA ID Req"):
         with socket.create_connection(("127.0.0.1", gateway.port), 10) as peer:
@@ -127,7 +127,7 @@ def silence_has_a_bound(box: Box) -> None:
 
 
 def drained_and_reloaded(box: Box) -> None:
-    gateway = _gateway(box)
+    gateway = plain_gateway(box)
     gateway.start_ready()
     peer = IwarpPeer("127.0.0.1", gateway.port)
     peer.null_call()
@@ -144,7 +144,7 @@ def drained_and_reloaded(box: Box) -> None:
 
 def reload_adds_listeners(box: Box) -> None:
     """One at an address of its own, and one whose port another program has."""
-    gateway = _gateway(box)
+    gateway = plain_gateway(box)
     gateway.start_ready()
     own_port = int(free_tcp_address().split(":")[1])
     with socket.create_server(("127.0.0.1", 0)) as taken, IwarpPeer("127.0.0.1", gateway.port) as peer:
@@ -168,7 +168,7 @@ def reload_adds_listeners(box: Box) -> None:
 
 def idle_costs_little(box: Box) -> None:
     """Of turns, not of time: whoever measures CPU here measures the machine's other work."""
-    gateway = _gateway(box)
+    gateway = plain_gateway(box)
     gateway.start_ready()
     peers = [IwarpPeer("127.0.0.1", gateway.port) for _ in range(64)]
     for peer in peers:
@@ -213,7 +213,7 @@ def _load(
 
 def loaded(box: Box) -> None:
     """Every kind of call, each in its chunks, checked to the byte; with CRCs and without."""
-    gateway = _gateway(box, listener="reverse_credits = 8")
+    gateway = plain_gateway(box, listener="reverse_credits = 8")
     gateway.start_ready()
     for crc in ((), ("--no-crc",)):
         report_file = box.directory / f"load{len(crc)}.json"
@@ -248,7 +248,7 @@ def load_says_why(box: Box) -> None:
     with socket.create_server(("127.0.0.1", 0)) as deaf:
         status, said = _load(box, deaf.getsockname()[1])
     expect(status == 1 and "timeout" in said and "no answer in time" in said, f"who listens says nothing: {said!r}")
-    gateway = _gateway(box, listener='allow = ["192.0.2.0/24"]')
+    gateway = plain_gateway(box, listener='allow = ["192.0.2.0/24"]')
     gateway.start_ready()
     status, said = _load(box, gateway.port)
     expect(status == 1 and "look at its access lists" in said, f"not on the list: {said!r}")
@@ -259,7 +259,7 @@ def doctor_of_iwarp_alone(box: Box) -> None:
     """As an ordinary user, who needs nothing of what DPDK needs; each fault names what fixes it."""
     if os.geteuid() != 0:
         raise Skip("takes root, to become nobody")
-    gateway = _gateway(box, as_nobody=True)
+    gateway = plain_gateway(box, as_nobody=True)
     home = Path(gateway.admin).parent
     config, program = home / "gateway.toml", Path(shutil.copy(box.causewayctl, home))
     healthy = config.read_text()

@@ -9,6 +9,7 @@ SAID_BACK = 0x20  # R of a Reply: the connection is refused
 BENCH_PROGRAM, BENCH_VERSION, NULL = 0x2000CAFE, 1, 0
 SEND, QUEUE_SEND = 3, 0
 LAST_UNTAGGED, RDMAP_VERSION = 0x41, 0x40
+FIRST_XID, AUTH_SYS = 0x1000, 1
 
 
 def _crc32c_table() -> list[int]:
@@ -30,17 +31,38 @@ def crc32c(data: bytes) -> int:
     return crc ^ 0xFFFFFFFF
 
 
+def null_message(call: int, machine: bytes = b"") -> bytes:
+    """RPC-over-RDMA message of the connection's call of this number."""
+    xid = FIRST_XID + call
+    body = struct.pack(">2I", 0, len(machine)) + machine + bytes(-len(machine) % 4) + struct.pack(">3I", 0, 0, 0)
+    credentials = struct.pack(">2I", AUTH_SYS, len(body)) + body if machine else struct.pack(">2I", 0, 0)
+    call_words = struct.pack(">6I", xid, 0, 2, BENCH_PROGRAM, BENCH_VERSION, NULL) + credentials + struct.pack(">2I", 0, 0)
+    return struct.pack(">7I", xid, 1, 8, 0, 0, 0, 0) + call_words
+
+
+def send_fpdu(message: bytes, number: int) -> bytes:
+    header = struct.pack(">BBIIII", LAST_UNTAGGED, RDMAP_VERSION | SEND, 0, QUEUE_SEND, number, 0)
+    return with_crc(struct.pack(">H", len(header) + len(message)) + header + message)
+
+
+def with_crc(fpdu: bytes) -> bytes:
+    """The FPDU, which begins with its length, with padding and CRC."""
+    fpdu += bytes(-len(fpdu) % 4)
+    return fpdu + struct.pack("<I", crc32c(fpdu))
+
+
 class IwarpPeer:
     """A connection that is ready for calls."""
 
-    def __init__(self, address: str, port: int, timeout: float = 10) -> None:
-        self.socket = socket.create_connection((address, port), timeout)
+    def __init__(self, address: str, port: int, timeout: float = 10, source: str = "") -> None:
+        """source: which of our addresses it comes from."""
+        self.socket = socket.create_connection((address, port), timeout, (source, 0) if source else None)
         self.socket.sendall(REQUEST_KEY + struct.pack(">BBH", WANTS_CRC, 1, 0))
         reply = self._read(20)
         if not reply.startswith(REPLY_KEY) or reply[16] & SAID_BACK:
             raise ValueError(f"MPA Reply: {reply!r}")
         self._read(struct.unpack(">H", reply[18:])[0])
-        self.calls = 0
+        self.calls = self.replies = 0
 
     def __enter__(self) -> "IwarpPeer":
         return self
@@ -51,12 +73,25 @@ class IwarpPeer:
     def close(self) -> None:
         self.socket.close()
 
+    @property
+    def port(self) -> int:
+        """Our own."""
+        return self.socket.getsockname()[1]
+
     def null_call(self) -> None:
         """Calls, and looks that the reply is its own."""
+        self.ask()
+        self.take_reply()
+
+    def ask(self, machine: bytes = b"") -> None:
+        """A call whose reply is taken later. machine: a name for the caller, as AUTH_SYS tells it."""
         self.calls += 1
-        xid = 0x1000 + self.calls
-        call = struct.pack(">10I", xid, 0, 2, BENCH_PROGRAM, BENCH_VERSION, NULL, 0, 0, 0, 0)
-        self.send(struct.pack(">7I", xid, 1, 8, 0, 0, 0, 0) + call)
+        self.send(null_message(self.calls, machine))
+
+    def take_reply(self) -> None:
+        """That to the first call that has none yet."""
+        self.replies += 1
+        xid = FIRST_XID + self.replies
         reply = self.receive()
         header = struct.unpack(">7I", reply[:28])
         body = struct.unpack(">6I", reply[28:52])
@@ -65,10 +100,7 @@ class IwarpPeer:
 
     def send(self, message: bytes, number: int = 0) -> None:
         """A SEND. number: another MSN than the next one."""
-        header = struct.pack(">BBIIII", LAST_UNTAGGED, RDMAP_VERSION | SEND, 0, QUEUE_SEND, number or self.calls, 0)
-        fpdu = struct.pack(">H", len(header) + len(message)) + header + message
-        fpdu += bytes(-len(fpdu) % 4)
-        self.socket.sendall(fpdu + struct.pack("<I", crc32c(fpdu)))
+        self.socket.sendall(send_fpdu(message, number or self.calls))
 
     def receive(self) -> bytes:
         """The payload of the next FPDU."""
