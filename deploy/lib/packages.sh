@@ -17,7 +17,8 @@ packages_build='g++ ninja-build meson pkg-config ccache python3 libdpdk-dev libr
 packages_interop='qemu-system-x86 nfs-ganesha nfs-ganesha-vfs rpcbind iproute2 cpio kmod busybox-static python3 make gcc-12 xz-utils libelf1
   keepalived curl krb5-kdc krb5-admin-server'
 packages_checks='apache2-utils openssl prometheus python3-prometheus-client faketime python3-yaml clang-14 clang-tidy-14 clang-format-14 libclang-rt-14-dev tshark dpdk dpdk-dev chromium
-  chromium-driver bpftrace black flake8 shellcheck shfmt eslint zsh fish'
+  chromium-driver bpftrace black flake8 shellcheck shfmt eslint zsh fish charon-systemd strongswan-swanctl libcharon-extra-plugins
+  libstrongswan-standard-plugins nftables'
 packages_bench='dpdk dpdk-dev libfabric-bin ucx-utils valgrind'
 packages_container='podman runc netavark iptables mmdebstrap dpkg-dev debhelper fakeroot help2man'
 packages_npm='npm'

@@ -101,7 +101,7 @@ check "the page that the unit points to is there" "there" \
   inside sh -c 'test -f "$(sed -n "s/^Documentation=.*file:\/\/\([^ ]*\).*/\1/p" /lib/systemd/system/causewayd.service)" && echo there'
 check "rules, alerts, dashboards, runbook and the files to copy are there" "there" inside sh -c \
   "cd $doc/deploy && ls monitoring/prometheus/causeway.alerts.yml monitoring/grafana/causeway-overview.json monitoring/RUNBOOK.md \
-   keepalived/keepalived.conf kubernetes/base/daemonset.yaml container/Containerfile >/dev/null && echo there"
+   ipsec/check_policy.py keepalived/keepalived.conf kubernetes/base/daemonset.yaml container/Containerfile >/dev/null && echo there"
 check "the man pages are there" "causewayd.8" inside sh -c 'dpkg -L causeway causeway-load | grep man/'
 
 inside apt-get install -y -q --no-install-recommends systemd systemd-sysv dbus librte-net-memif23 curl >"$work/said" 2>&1 ||

@@ -34,6 +34,7 @@ import drill_isolation_cases  # noqa: E402
 import drill_process_cases  # noqa: E402
 import drill_resource_cases  # noqa: E402
 import guide_cases  # noqa: E402
+import ipsec_cases  # noqa: E402
 import iwarp_cases  # noqa: E402
 import kubernetes_cases  # noqa: E402
 import load_cases  # noqa: E402
@@ -60,6 +61,7 @@ MODULES = (
     backend_cases,
     start_cases,
     iwarp_cases,
+    ipsec_cases,
     service_cases,
     observation_cases,
     ctl_cases,

@@ -39,6 +39,7 @@ PLACES = {
     "no-kubectl": lambda suite: shutil.which("kubectl") is None,
     "no-podman": lambda suite: shutil.which("podman") is None,
     "no-namespaces": lambda suite: subprocess.run(UNSHARE, capture_output=True, check=False).returncode != 0,
+    "no-tun": lambda suite: not Path("/dev/net/tun").exists(),
     "no-hugepages": lambda suite: not HUGEPAGES.exists(),
     "sanitizers": lambda suite: suite in SANITIZED,
 }
