@@ -1,4 +1,5 @@
 // What Linux's siw sends: set-up frames, FPDUs and DDP headers are read as they are meant, and written again byte for byte.
+// The formats are those of RFC 5040, sections 4.1 to 4.8, and of RFC 5041, section 4.
 #include <gtest/gtest.h>
 
 #include <fstream>

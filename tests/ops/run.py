@@ -45,6 +45,7 @@ import pktgen_cases  # noqa: E402
 import program_cases  # noqa: E402
 import quickstart_cases  # noqa: E402
 import report_cases  # noqa: E402
+import requirement_cases  # noqa: E402
 import service_cases  # noqa: E402
 import start_cases  # noqa: E402
 import trouble_cases  # noqa: E402
@@ -66,6 +67,7 @@ MODULES = (
     observation_cases,
     ctl_cases,
     report_cases,
+    requirement_cases,
     page_cases,
     monitoring_cases,
     trouble_cases,

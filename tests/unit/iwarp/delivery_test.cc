@@ -153,8 +153,9 @@ TEST(IwarpDelivery, AReadMayReturnWhatAWriteBehindItLeft) {
   EXPECT_EQ(heard.back().payload().back(), 0xaa);
 }
 
-// There is no queue of completions that streams share, so none can fill another's.
-// Proves RDMAP-8.1.1-10, RDMAP-8.1.1-11
+// There is no queue of completions that streams share, so none can fill another's. Nor is there one of receives: the first one's
+// message too many finds none, though the second has two.
+// Proves RDMAP-8.1.1-10, RDMAP-8.1.1-11, RDMAP-8.1.2-4
 TEST(IwarpDelivery, EachStreamHasItsOwnCompletionsAndOverflowsAlone) {
   ScriptedPeer t;
   t.server.receives = 2;
