@@ -1,7 +1,7 @@
 // The USDT probes of this program, for bpftrace, perf and gdb (scripts: deploy/bpftrace). Nobody watches: a load and a branch.
 //
-//   causeway:transport_event   wire, event, reason, number of the queue pair (0: none), address and port of the peer ("": not known),
-//                              sequence: what a transport notes in its log, as it happens
+//   causeway:transport_event   wire, event, reason, number of the queue pair (0: none), address and port of the peer ("": not
+//                              known), sequence: what a transport notes in its log, as it happens
 //   causeway:call_done         client, program, procedure, nanoseconds from the SEND of the call to the post of its reply
 //
 // Arguments in this order, numbers and sequences as such, all else as strings. Tools of BPF pass six at most.
