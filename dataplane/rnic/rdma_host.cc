@@ -189,8 +189,20 @@ Status RdmaHost::listen(uint16_t port) {
   }
   const auto listed = std::ranges::find(options_.listen, port, &RdmaListen::port);
   const RdmaListen wanted = listed == options_.listen.end() ? RdmaListen{.port = port} : *listed;
-  const bool is_open = wanted.address ? open_listener(wanted, *wanted.address)
-                                      : open_listener(wanted, kWildcardV6) || open_listener(wanted, kWildcardV4);
+  if (wanted.address) {
+    return open_listener(wanted, *wanted.address) ? Status{} : cw::fail(Error::kNoResources);
+  }
+  // One for each family. At a listener for both, siw names the address that an IPv4 client calls as IPv6 writes it
+  // (::ffff:192.0.2.1), and the connection manager drops the request: no interface has that.
+  bool is_open = false;
+  for (const IpAddress& any : {kWildcardV4, kWildcardV6}) {
+    if (open_listener(wanted, any)) {
+      is_open = true;
+    } else {
+      telemetry::log_warning("port {} of rdma-core has no listener for {}: {}", port, any.is_v4() ? "IPv4" : "IPv6",
+                             std::strerror(errno));
+    }
+  }
   return is_open ? Status{} : cw::fail(Error::kNoResources);
 }
 
@@ -201,12 +213,17 @@ bool RdmaHost::listen_on(Instant now, Listener& listener) {
   }
   sockaddr_storage raw{};
   (void)control::write_address({listener.address, listener.wanted.port}, raw);
+  int yes = 1;
+  const bool is_of_one_family = listener.address.is_v4() ||
+                                core_->cm_set_option(listener.id, RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, &yes, sizeof(yes)) == 0;
   // An address of another device than the one that is named would take no connection, nor does one of a device that is going.
-  if (core_->cm_bind_addr(listener.id, reinterpret_cast<sockaddr*>(&raw)) != 0 ||
+  if (!is_of_one_family || core_->cm_bind_addr(listener.id, reinterpret_cast<sockaddr*>(&raw)) != 0 ||
       (listener.id->verbs != nullptr &&
        (!serves(listener.wanted, listener.id->verbs->device) || !is_there(now, listener.id->verbs->device))) ||
       core_->cm_listen(listener.id, options_.backlog) != 0) {
+    const int why = errno;
     (void)core_->cm_destroy_id(std::exchange(listener.id, nullptr));
+    errno = why;
     return false;
   }
   return true;

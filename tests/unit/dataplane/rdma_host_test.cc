@@ -114,6 +114,9 @@ class PlayedRdma {
   int lists = 0;  // of devices, that are not freed
   uint32_t binds = 0;
   uint32_t rejects = 0;
+  bool has_ipv6 = true;
+  std::map<const rdma_cm_id*, bool> of_one_family;
+  std::vector<std::pair<int, bool>> families;  // that were bound to, and whether for that one alone
   bool post_fails = false;
   int posts_taken = -1;             // when it fails, before the request that it names; -1: it names none
   std::function<void()> meanwhile;  // when the host takes the next event of the connection manager
@@ -451,8 +454,19 @@ void PlayedRdma::play_connections() {
     });
     return 0;
   };
+  core.cm_set_option = [](rdma_cm_id* id, int level, int name, void* value, size_t bytes) {
+    if (level == RDMA_OPTION_ID && name == RDMA_OPTION_ID_AFONLY && bytes == sizeof(int)) {
+      self->of_one_family[id] = *static_cast<int*>(value) != 0;
+    }
+    return 0;
+  };
   core.cm_bind_addr = [](rdma_cm_id* id, sockaddr* raw) {
     ++self->binds;
+    if (raw->sa_family == AF_INET6 && !self->has_ipv6) {
+      errno = EAFNOSUPPORT;
+      return -1;
+    }
+    self->families.push_back({raw->sa_family, raw->sa_family == AF_INET || self->of_one_family[id]});
     sockaddr_storage storage{};
     std::memcpy(&storage, raw, raw->sa_family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6));
     const IpAddress address = control::read_address(storage).address;
@@ -567,6 +581,27 @@ struct RdmaRig {
   Instant now = monotonic_now();
 };
 
+// siw tells the connection manager of an IPv4 client at a listener for both by an address that no interface has.
+TEST(RdmaHost, EveryAddressIsAListenerForEachFamily) {
+  RdmaRig rig(std::nullopt);
+  PlayedRdma::Device& device = rig.rdma.add("siw0", kRdmaAddress);
+  ASSERT_TRUE(rig.transport.listen(kRdmaPort).ok());
+  EXPECT_EQ(rig.rdma.families, (std::vector<std::pair<int, bool>>{{AF_INET, true}, {AF_INET6, true}}));
+  EXPECT_EQ(device.opens, 1u);
+  (void)rig.connect(device);
+  EXPECT_EQ(rig.transport.stats().connections, 1u);
+  rig.transport.unlisten(kRdmaPort);
+  EXPECT_EQ(rig.rdma.ids.size(), 1u) << "the connection's";
+}
+
+TEST(RdmaHost, AHostWithoutIpv6IsListenedOnAllTheSame) {
+  RdmaRig rig(std::nullopt);
+  (void)rig.rdma.add("rxe0", kRdmaAddress);
+  rig.rdma.has_ipv6 = false;
+  EXPECT_TRUE(rig.transport.listen(kRdmaPort).ok());
+  EXPECT_EQ(rig.rdma.ids.size(), 1u);
+}
+
 TEST(RdmaHost, ADeviceThatIsRemovedUnderAListenerIsClosed) {
   RdmaRig rig(kRdmaAddress);
   PlayedRdma::Device& device = rig.rdma.add("rxe0", kRdmaAddress);
@@ -648,7 +683,7 @@ TEST(RdmaHost, ADeviceWhoseNodeIsGoneIsLetGoOfBeforeAnybodySaysSo) {
       EXPECT_EQ(device.closes, 1u);
       EXPECT_EQ(device.regions, 0);
       EXPECT_FALSE(device.files_of_cm->are_open()) << "librdmacm's";
-      EXPECT_EQ(rig.rdma.ids.size(), address ? 0u : 1u) << "a listener of any address stays";
+      EXPECT_EQ(rig.rdma.ids.size(), address ? 0u : 2u) << "listeners of any address stay";
       EXPECT_EQ(rig.ended_by("device_removed"), connections);
       EXPECT_EQ(rig.count(DeviceEvent::kDeviceRemoved), 1u);
       rig.turn(Duration::ms(100));
