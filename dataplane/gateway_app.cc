@@ -362,6 +362,7 @@ void GatewayApp::fill_shared(telemetry::CoreSnapshot& out) const {
   pool(1, pools_.large_usage());
   pool(2, pools_.view_usage());
   out.workers = workers_.stats();
+  wires_.rdma.describe(out.verbs_listeners);
 }
 
 }  // namespace cw::dataplane

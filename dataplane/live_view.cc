@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <map>
 #include <span>
 #include <string>
+#include <system_error>
 #include <unordered_map>
 #include <utility>
 
@@ -181,6 +183,17 @@ control::GatewayStatus LiveView::status() {
     port.queues = ports_[i]->queues();
     port.steering = to_string(ports_[i]->steering());
   }
+  for (const telemetry::RdmaPortState& state : collector_.rdma_ports()) {
+    control::RdmaPortStatus& port = status.rdma_ports.emplace_back();
+    port.device = state.device;
+    port.state = state.state;
+    port.active = state.is_active();
+    uint32_t number = 0;
+    const char* const end = state.port.data() + state.port.size();
+    if (std::from_chars(state.port.data(), end, number).ec == std::errc()) {
+      port.port = number;
+    }
+  }
   const auto [current, numbers] = this->current();
   std::array<uint32_t, gateway::kListenerIdsMax> connections_of{};  // of those that are not listed yet
   for (const CoreConnection& connection : connections) {
@@ -190,6 +203,10 @@ control::GatewayStatus LiveView::status() {
     control::ListenerStatus& listener = status.listeners.emplace_back();
     listener.name = config.name;
     listener.port = config.port;
+    listener.transport = to_string(config.transport);
+    listener.device = config.device;
+    const auto cut_off = std::ranges::find(health.cut_off, config.name, &telemetry::CutOff::listener);
+    listener.cut_off = cut_off == health.cut_off.end() ? "" : cut_off->why;
     listener.backend = config.backend;
     listener.credits = config.credits;
     listener.inline_bytes = config.inline_bytes;

@@ -75,7 +75,9 @@ telemetry::Limits metric_limits(const control::Config& config) {
                                 .credits = listener.credits,
                                 .rates = {listener.calls_per_second, listener.bytes_per_second},
                                 .needs_link = listener.transport == control::TransportKind::kRoce,
-                                .rdma_device = is_verbs ? std::optional(listener.device) : std::nullopt});
+                                .rdma_device = is_verbs ? std::optional(listener.device) : std::nullopt,
+                                .port = listener.port,
+                                .address = is_verbs && listener.address ? control::to_string(*listener.address) : ""});
   }
   for (const control::ClientConfig& client : config.clients) {
     limits.clients.push_back(

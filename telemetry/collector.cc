@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "telemetry/address_metrics.h"
+#include "telemetry/cut_off.h"
 #include "telemetry/log.h"
 #include "telemetry/metric_table.h"
 
@@ -395,6 +396,11 @@ std::vector<std::string> Collector::rdma_devices() const {
   return devices;
 }
 
+std::vector<RdmaPortState> Collector::rdma_ports() const {
+  const std::vector<std::string> devices = rdma_devices();
+  return devices.empty() ? std::vector<RdmaPortState>() : rdma_port_states(sources_.rdma_folder, devices);
+}
+
 std::vector<MetricFamily> Collector::Collect() const {
   // Before the lock: a device that is slow to answer its driver keeps no probe waiting.
   const std::vector<std::string> devices = rdma_devices();
@@ -406,8 +412,9 @@ std::vector<MetricFamily> Collector::Collect() const {
   if (addresses_max_ > 0) {
     of_addresses = address_metrics(view_->activity(), addresses_max_);
   }
+  const std::vector<RdmaPortState> ports = rdma_ports();
   const std::lock_guard lock(mutex_);
-  const Health health = judge(refresh());
+  const Health health = judge(refresh(), ports);
   std::vector<MetricFamily> families;
   add_gateway(sources_, health, families);
   add_ports(sources_, families);
@@ -442,11 +449,12 @@ void Collector::read(const std::function<void(const MetricSources& sources)>& re
 }
 
 Health Collector::health() const {
+  const std::vector<RdmaPortState> ports = rdma_ports();
   const std::lock_guard lock(mutex_);
-  return judge(refresh());
+  return judge(refresh(), ports);
 }
 
-Health Collector::judge(size_t silent) const {
+Health Collector::judge(size_t silent, std::span<const RdmaPortState> ports) const {
   HealthFacts facts;
   if (silent < sources_.cores.size()) {
     facts.silent_lcore = sources_.cores[silent].lcore;
@@ -468,6 +476,12 @@ Health Collector::judge(size_t silent) const {
       facts.links_down.push_back(sources_.ports[i].device);
     }
   }
+  std::vector<VerbsListener> known;  // one core listens for all
+  for (const CoreSource& core : sources_.cores) {
+    std::ranges::copy_if(core.snapshot->last().verbs_listeners, std::back_inserter(known),
+                         [](const VerbsListener& listener) { return listener.port != 0; });
+  }
+  facts.cut_off = cut_off_listeners(sources_.limits.listeners, known, ports);
   return judge_health(facts);
 }
 

@@ -71,6 +71,8 @@ struct ListenerLimits {
   bool needs_link = true;  // of a port; false: clients come through the kernel
   // Of transport = "verbs": whose ports are told of. Empty: those of all that there are.
   std::optional<std::string> rdma_device;
+  uint16_t port = 0;
+  std::string address;  // of such a listener; empty: every address
 };
 
 struct ClientLimits {
@@ -134,6 +136,8 @@ class Collector final : public prometheus::Collectable, public HealthSource {
   [[nodiscard]] std::vector<control::NamedValue> named_values() const;
   // Any thread; asks the cores as Collect() does.
   [[nodiscard]] Health health() const override;
+  // Any thread: the ports of the RDMA devices that verbs listeners use, as the kernel has them now.
+  [[nodiscard]] std::vector<RdmaPortState> rdma_ports() const;
   // Any thread; asks the cores as Collect() does, and lets `reader` look at their newest copies, which change after it returns.
   void read(const std::function<void(const MetricSources& sources)>& reader) const;
   // Before others use it: also what the busiest client addresses do, so many at most. The view outlives the collector.
@@ -157,8 +161,9 @@ class Collector final : public prometheus::Collectable, public HealthSource {
   [[nodiscard]] std::vector<std::string> rdma_devices() const;
   // Index of a core that did not answer in time, else the number of cores.
   size_t refresh() const;
-  // `silent`: what refresh() said.
-  [[nodiscard]] Health judge(size_t silent) const;
+  // `silent`: what refresh() said. `ports` were read before the lock: a device that is slow to answer its driver keeps nobody
+  // else waiting.
+  [[nodiscard]] Health judge(size_t silent, std::span<const RdmaPortState> ports) const;
 
   MetricSources sources_;
   control::GatewayView* view_ = nullptr;

@@ -84,6 +84,13 @@ struct WorkerStats {
   uint64_t other_ports = 0;      // backend connections made from another port than their client's, which stayed busy
 };
 
+// A listener of transport = "verbs", as rdma-core has it. Told by the core that listens.
+struct VerbsListener {
+  uint64_t port = 0;              // 0: there is none
+  uint64_t is_lost = 0;           // 0 or 1: no device has its address now
+  std::array<char, 64> device{};  // that has its address, ends with a zero; empty: it has no address of its own, or is lost
+};
+
 inline constexpr uint32_t kPoolsMax = 4;
 
 struct CoreSnapshot {
@@ -102,6 +109,7 @@ struct CoreSnapshot {
   std::array<PortStats, control::kPortsMax> ports{};  // in order of Config::ports
   std::array<PoolStats, kPoolsMax> pools{};           // in order of MetricSources::pools
   WorkerStats workers;
+  std::array<VerbsListener, control::kListenersMax> verbs_listeners{};
   RpcDurations durations;
 };
 static_assert(std::is_trivially_copyable_v<CoreSnapshot>);

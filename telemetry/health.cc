@@ -8,7 +8,8 @@ Health judge_health(const HealthFacts& facts) {
   Health health;
   const bool is_cut_off = !facts.links_down.empty() && !facts.has_other_ways;
   health.live = !facts.silent_lcore;
-  health.ready = health.live && facts.started && !facts.draining && facts.backends_down.empty() && !is_cut_off;
+  health.ready =
+      health.live && facts.started && !facts.draining && facts.backends_down.empty() && !is_cut_off && facts.cut_off.empty();
   const auto add = [&health](const std::string& cause) { health.reason += (health.reason.empty() ? "" : "; ") + cause; };
   if (facts.silent_lcore) {
     add(fmt::format("the poll core on CPU {} does not turn", *facts.silent_lcore));
@@ -18,6 +19,10 @@ Health judge_health(const HealthFacts& facts) {
   } else if (!facts.started) {
     add("not listening yet");
   }
+  for (const CutOff& each : facts.cut_off) {
+    add(fmt::format("no client reaches listener {}: {}", each.listener, each.why));
+  }
+  health.cut_off = facts.cut_off;
   for (const std::string& name : facts.backends_down) {
     add(fmt::format("backend {} is down", name));
   }

@@ -2,8 +2,9 @@
 // status, the live page, causeway_ready and the service manager's status line all show.
 //
 // Alive: every poll core turns. What is not alive does not recover by itself and wants a restart.
-// Ready: alive, listening, not draining, clients can reach it (a port has its link, or a listener goes through the kernel), and
-// no backend is down: has no server that is up, or refused the last connection. A restart would not fix that.
+// Ready: alive, listening, not draining, clients can reach it (a port has its link, or a listener goes through the kernel; each
+// verbs listener has its RDMA device, and a port of that is ACTIVE), and no backend is down: has no server that is up, or refused
+// the last connection. A restart would not fix that.
 // Warnings: what an operator should correct though clients are served: a file that a reload refused, a server of a backend or one
 // link of several that is down. They do not make it unready, for a load balancer would then take away what still works.
 #pragma once
@@ -15,6 +16,12 @@
 
 namespace cw::telemetry {
 
+// A listener that no client can reach.
+struct CutOff {
+  std::string listener;
+  std::string why;
+};
+
 struct HealthFacts {
   std::optional<uint32_t> silent_lcore;  // a poll core that did not answer
   bool started = false;                  // listening
@@ -24,6 +31,7 @@ struct HealthFacts {
   std::vector<std::string> servers_down;  // "10.0.0.1:2049 of backend nfs", of backends that are up
   std::vector<std::string> links_down;    // devices
   bool has_other_ways = false;            // a port with its link, or a listener that needs none
+  std::vector<CutOff> cut_off;            // by what their RDMA devices are
 };
 
 struct Health {
@@ -31,6 +39,7 @@ struct Health {
   bool ready = false;
   std::string reason;  // why not alive or not ready, all causes; empty = both
   std::vector<std::string> warnings;
+  std::vector<CutOff> cut_off;  // each stands in `reason`, too
 };
 
 [[nodiscard]] Health judge_health(const HealthFacts& facts);

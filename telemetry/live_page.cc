@@ -205,6 +205,7 @@ std::string LivePage::snapshot_json(const SnapshotQuery& query) const {
     cores.push_back({{"lcore", core.lcore}, {"role", core.role}});
   }
   json["ports"] = control::to_rows(status_.ports);
+  json["rdma_ports"] = control::to_rows(status_.rdma_ports);
   json["listeners"] = control::to_rows(status_.listeners);
   json["backends"] = control::to_rows(status_.backends);
   json["servers"] = control::to_rows(policy_.servers);

@@ -143,6 +143,13 @@ std::vector<std::string> names_in(const fs::path& folder, size_t names_max) {
   return names;
 }
 
+// "4: ACTIVE" -> "ACTIVE".
+std::string state_of(const fs::path& port) {
+  const std::string text = text_of(port / "state");
+  const size_t begin = text.find(": ");
+  return begin == std::string::npos ? std::string() : text.substr(begin + 2, text.find('\n') - begin - 2);
+}
+
 // Each once.
 std::vector<std::string> resolve(const fs::path& folder, std::span<const std::string> devices) {
   if (std::ranges::find(devices, "") != devices.end()) {
@@ -188,6 +195,20 @@ std::span<const RdmaPortCounter> rdma_port_counters() {
   return kCounters;
 }
 
+std::vector<RdmaPortState> rdma_port_states(const fs::path& folder, std::span<const std::string> devices) {
+  std::vector<RdmaPortState> states;
+  for (const std::string& device : resolve(folder, devices)) {
+    const size_t before = states.size();
+    for (const std::string& number : names_in(folder / device / "ports", kRdmaPortsMax)) {
+      states.push_back({device, number, state_of(folder / device / "ports" / number)});
+    }
+    if (states.size() == before) {
+      states.push_back({device, {}, "absent"});
+    }
+  }
+  return states;
+}
+
 std::vector<MetricFamily> rdma_port_metrics(const fs::path& folder, std::span<const std::string> devices) {
   std::vector<PortFolder> ports;
   for (const std::string& device : resolve(folder, devices)) {
@@ -198,9 +219,9 @@ std::vector<MetricFamily> rdma_port_metrics(const fs::path& folder, std::span<co
   std::vector<MetricFamily> families;
   MetricFamily active{kRdmaPortActive.name, kRdmaPortActive.help, MetricType::Gauge, {}};
   for (const PortFolder& port : ports) {
-    const std::string state = text_of(port.path / "state");  // "4: ACTIVE"
+    const std::string state = state_of(port.path);
     if (!state.empty()) {
-      active.metric.push_back(sample_of(port, nullptr, nullptr, state.starts_with("4:") ? 1 : 0));
+      active.metric.push_back(sample_of(port, nullptr, nullptr, state == kRdmaPortIsActive ? 1 : 0));
     }
   }
   families.push_back(std::move(active));

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace cw::telemetry {
@@ -33,6 +34,18 @@ struct RdmaPortCounter {
 };
 // Those of one name stand together and form one family.
 [[nodiscard]] std::span<const RdmaPortCounter> rdma_port_counters();
+
+inline constexpr std::string_view kRdmaPortIsActive = "ACTIVE";
+struct RdmaPortState {
+  std::string device;
+  std::string port;   // its number; empty: the device is not there, or has no port
+  std::string state;  // "ACTIVE", "DOWN"; of a device that is not there "absent"
+  [[nodiscard]] bool is_active() const { return state == kRdmaPortIsActive; }
+};
+// The ports of the devices in a folder like kRdmaFolder; a name that is empty stands for all of them. A device that is named and
+// not there has one row.
+[[nodiscard]] std::vector<RdmaPortState> rdma_port_states(const std::filesystem::path& folder,
+                                                          std::span<const std::string> devices);
 
 // Of the devices in a folder like kRdmaFolder; a name that is empty stands for all of them. A file that is not there, or has no
 // number, has no series.

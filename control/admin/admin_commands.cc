@@ -47,6 +47,7 @@ Json status(const Request&, const AdminCaller&, const AdminTarget& target) {
           {"draining", s.draining},
           {"connections", s.connections},
           {"ports", to_rows(s.ports)},
+          {"rdma_ports", to_rows(s.rdma_ports)},
           {"listeners", to_rows(s.listeners)},
           {"backends", to_rows(s.backends)},
           {"servers", to_rows(s.policy.servers)},

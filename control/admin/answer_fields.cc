@@ -52,9 +52,22 @@ constexpr std::array<AnswerField<PortStatus>, 10> kPortStatus = {{
      [](const PortStatus& r) { return Json(r.steering); }},
 }};
 
-constexpr std::array<AnswerField<ListenerStatus>, 16> kListenerStatus = {{
+constexpr std::array<AnswerField<RdmaPortStatus>, 4> kRdmaPortStatus = {{
+    {"device", "RDMA device, as the kernel names it", [](const RdmaPortStatus& r) { return Json(r.device); }},
+    {"port", "number of its port; null = the device is not there", [](const RdmaPortStatus& r) { return or_null(r.port); }},
+    {"state", "what the kernel says of it: ACTIVE, DOWN, INIT, ARMED; absent",
+     [](const RdmaPortStatus& r) { return Json(r.state); }},
+    {"active", "it carries data", [](const RdmaPortStatus& r) { return Json(r.active); }},
+}};
+
+constexpr std::array<AnswerField<ListenerStatus>, 19> kListenerStatus = {{
     {"name", "name of the listener", [](const ListenerStatus& r) { return Json(r.name); }},
     {"port", "RDMA port that clients connect to", [](const ListenerStatus& r) { return Json(r.port); }},
+    {"transport", "roce, iwarp or verbs; empty = removed", [](const ListenerStatus& r) { return Json(r.transport); }},
+    {"device", "RDMA device of a verbs listener; empty = whatever device a client comes by",
+     [](const ListenerStatus& r) { return Json(r.device); }},
+    {"cut_off", "why no client can reach it, by what its RDMA device is; empty = nothing is known against it",
+     [](const ListenerStatus& r) { return Json(r.cut_off); }},
     {"backend", "name of its backend", [](const ListenerStatus& r) { return Json(r.backend); }},
     {"credits", "calls in flight that a connection is granted at most; null = removed",
      [](const ListenerStatus& r) { return or_null(r.credits); }},
@@ -349,6 +362,9 @@ Json to_row(const QueuePairStatus& row) {
 
 std::span<const AnswerField<PortStatus>> answer_fields(const PortStatus*) {
   return kPortStatus;
+}
+std::span<const AnswerField<RdmaPortStatus>> answer_fields(const RdmaPortStatus*) {
+  return kRdmaPortStatus;
 }
 std::span<const AnswerField<ListenerStatus>> answer_fields(const ListenerStatus*) {
   return kListenerStatus;

@@ -20,6 +20,7 @@ struct AnswerField {
 };
 
 [[nodiscard]] std::span<const AnswerField<PortStatus>> answer_fields(const PortStatus*);
+[[nodiscard]] std::span<const AnswerField<RdmaPortStatus>> answer_fields(const RdmaPortStatus*);
 [[nodiscard]] std::span<const AnswerField<ListenerStatus>> answer_fields(const ListenerStatus*);
 [[nodiscard]] std::span<const AnswerField<BackendStatus>> answer_fields(const BackendStatus*);
 [[nodiscard]] std::span<const AnswerField<ServerStatus>> answer_fields(const ServerStatus*);

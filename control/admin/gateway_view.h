@@ -29,6 +29,14 @@ struct PortStatus {
   std::string steering;    // how packets reach their core: "flow", "rss", "software", or "none" where there is one core
 };
 
+// A port of an RDMA device that a verbs listener uses.
+struct RdmaPortStatus {
+  std::string device;
+  std::optional<uint32_t> port;  // absent: the device is not there
+  std::string state;             // the kernel's word: "ACTIVE", "DOWN" ...; "absent"
+  bool active = false;
+};
+
 // Of clients' calls, in all poll cores together; absent: as many as come.
 struct RateStatus {
   std::optional<uint64_t> calls_per_second;
@@ -47,6 +55,9 @@ struct UseStatus {
 struct ListenerStatus {
   std::string name;
   uint32_t port = 0;
+  std::string transport;            // "roce", "iwarp" or "verbs"; empty: removed
+  std::string device;               // of verbs, the RDMA device; empty: whatever device a client comes by
+  std::string cut_off;              // why no client can reach it; empty: as far as is known they can
   std::string backend;              // empty: by route only, or removed
   std::optional<uint32_t> credits;  // this and the other limits: absent when removed
   std::optional<uint32_t> inline_bytes;
@@ -130,6 +141,7 @@ struct GatewayStatus {
   bool draining = false;              // refuses new connections
   uint32_t connections = 0;
   std::vector<PortStatus> ports;
+  std::vector<RdmaPortStatus> rdma_ports;
   std::vector<ListenerStatus> listeners;
   std::vector<BackendStatus> backends;
   PolicyStatus policy;

@@ -14,6 +14,11 @@ constexpr std::array kLogLevels = {"trace", "debug", "info", "warning", "error"}
 
 }  // namespace
 
+const char* to_string(TransportKind kind) noexcept {
+  constexpr std::array kNames = {"roce", "iwarp", "verbs"};
+  return kNames[static_cast<size_t>(kind)];
+}
+
 const char* to_string(LogLevel level) noexcept {
   return kLogLevels[static_cast<size_t>(level)];
 }

@@ -81,6 +81,8 @@ enum class TransportKind : uint8_t {
   kIwarp,  // iWARP on the kernel's TCP
   kVerbs,  // an RDMA device that rdma-core drives
 };
+// As the file has it: "roce".
+[[nodiscard]] const char* to_string(TransportKind kind) noexcept;
 
 // [[listener]]
 struct ListenerConfig {

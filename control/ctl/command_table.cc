@@ -156,7 +156,7 @@ constexpr std::array kCompletionParameters = {
 const std::array kCommands = {
     Command{.object = "status",
             .verb = "",
-            .help = "Version, uptime, ports, listeners and backends.",
+            .help = "Version, uptime, ports, listeners and backends, and what keeps the gateway from being ready.",
             .access = Access::kRead,
             .request = "status",
             .render = render_status},
@@ -260,7 +260,7 @@ const std::array kCommands = {
                        "Clients that are gone are remembered, the last 256 of each core."},
     Command{.object = "ports",
             .verb = "show",
-            .help = "Network ports with their addresses, MTU and link.",
+            .help = "Network ports with their addresses, MTU and link. Those of RDMA devices: status.",
             .access = Access::kRead,
             .is_default = true,
             .parameters = kPortFilters,

@@ -111,8 +111,8 @@ std::string ctl_manual(std::span<const Command> table) {
   text += field_list<ConnectionStatus>("connections") + field_list<QueuePairStatus>("queue_pairs") + transport_field_list() +
           field_list<ListenerStatus>("listeners") + field_list<BackendStatus>("backends") + field_list<ServerStatus>("servers") +
           field_list<RouteStatus>("routes") + field_list<ClientStatus>("clients") + field_list<PortStatus>("ports") +
-          field_list<ActivityStatus>("activity") + field_list<CoreStatus>("cores") + field_list<TransportEventStatus>("events") +
-          field_list<StatInfo>("schema");
+          field_list<RdmaPortStatus>("rdma_ports") + field_list<ActivityStatus>("activity") + field_list<CoreStatus>("cores") +
+          field_list<TransportEventStatus>("events") + field_list<StatInfo>("schema");
   return text + ".SH SEE ALSO\n.BR causewayd (8),\n.BR causeway.toml (5)\n";
 }
 

@@ -30,19 +30,36 @@ Table ports_table(const Json& answer, Detail detail) {
   return ports;
 }
 
+// Of RDMA devices that verbs listeners use.
+Table rdma_ports_table(const Json& answer) {
+  Table ports({"DEVICE", ">PORT", "STATE"});
+  for (const Json& port : list_of(answer, "rdma_ports")) {
+    ports.add({text_of(port, "device"), text_of(port, "port"), text_of(port, "state")});
+  }
+  return ports;
+}
+
+// "RoCE"; "verbs rxe0".
+std::string wire_of(const Json& listener) {
+  const std::string transport = text_of(listener, "transport");
+  const std::string device = text_of(listener, "device");
+  const std::string name = transport == "roce" ? "RoCE" : transport == "iwarp" ? "iWARP" : transport;
+  return device == "-" ? name : name + " " + device;
+}
+
 // Bytes, "-" where there is no limit.
 std::string bytes_or_none(const Json& object, const char* key) {
   return text_of(object, key) == "-" ? "-" : bytes_text(number_of(object, key));
 }
 
 Table listeners_table(const Json& answer, Detail detail) {
-  Table listeners({"NAME", ">PORT", "BACKEND", ">CREDITS", ">INLINE", ">CONNECTIONS", ">MAX", ">MAX/s", ">MAX B/s", ">WAITED",
-                   "+>CALLS", "+>REPLIES", "+>ERRORS", "+>IN", "+>OUT"},
+  Table listeners({"NAME", ">PORT", "WIRE", "BACKEND", ">CREDITS", ">INLINE", ">CONNECTIONS", ">MAX", ">MAX/s", ">MAX B/s",
+                   ">WAITED", "+>CALLS", "+>REPLIES", "+>ERRORS", "+>IN", "+>OUT"},
                   detail);
   for (const Json& listener : list_of(answer, "listeners")) {
     listeners.add({text_of(listener, "name") + (flag_of(listener, "removed") ? " (removed)" : ""), text_of(listener, "port"),
-                   text_of(listener, "backend"), text_of(listener, "credits"), text_of(listener, "inline_bytes"),
-                   text_of(listener, "connections"), text_of(listener, "connections_max"),
+                   wire_of(listener), text_of(listener, "backend"), text_of(listener, "credits"),
+                   text_of(listener, "inline_bytes"), text_of(listener, "connections"), text_of(listener, "connections_max"),
                    text_of(listener, "calls_per_second_max"), bytes_or_none(listener, "bytes_per_second_max"),
                    text_of(listener, "calls_postponed"), text_of(listener, "calls"), text_of(listener, "replies"),
                    text_of(listener, "errors"), bytes_text(number_of(listener, "call_bytes")),
@@ -161,12 +178,13 @@ std::string render_status(const Json& answer, Detail detail) {
   for (const Json& warning : list_of(answer, "warnings")) {
     text += fmt::format("Warning: {}\n", warning.get<std::string>());
   }
-  text += "\nPorts\n" + ports_table(answer, detail).text(2);
-  text += "\nListeners\n" + listeners_table(answer, detail).text(2);
-  text += "\nBackends\n" + backends_table(answer).text(2);
   const auto section = [](const char* title, const Table& table) {
     return table.empty() ? std::string() : fmt::format("\n{}\n{}", title, table.text(2));
   };
+  text += section("Ports", ports_table(answer, detail));
+  text += section("RDMA ports", rdma_ports_table(answer));
+  text += "\nListeners\n" + listeners_table(answer, detail).text(2);
+  text += "\nBackends\n" + backends_table(answer).text(2);
   const bool has_routes =
       std::ranges::any_of(list_of(answer, "routes"), [](const Json& route) { return text_of(route, "program") != "-"; });
   text += section("Servers", servers_table(answer));

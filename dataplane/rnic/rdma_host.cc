@@ -307,6 +307,24 @@ void RdmaHost::unlisten(uint16_t port) {
   std::erase_if(listeners_, [port](const auto& listener) { return listener->wanted.port == port; });
 }
 
+void RdmaHost::describe(std::span<telemetry::VerbsListener> out) const {
+  std::ranges::fill(out, telemetry::VerbsListener());
+  size_t used = 0;
+  for (const auto& listener : listeners_) {
+    const auto rows = out.first(used);
+    if (used == out.size() || std::ranges::find(rows, listener->wanted.port, &telemetry::VerbsListener::port) != rows.end()) {
+      continue;  // of the other family
+    }
+    telemetry::VerbsListener& row = out[used++];
+    row.port = listener->wanted.port;
+    row.is_lost = listener->id == nullptr ? 1 : 0;
+    if (listener->id != nullptr && listener->id->verbs != nullptr) {
+      const std::string_view name = core_->get_device_name(listener->id->verbs->device);
+      name.copy(row.device.data(), row.device.size() - 1);
+    }
+  }
+}
+
 // ---- A core's turn ----
 
 bool RdmaHost::receive(Instant now) {

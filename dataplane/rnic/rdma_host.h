@@ -22,6 +22,7 @@
 #include "dataplane/wire_shell.h"
 #include "rnic/retry_limits.h"
 #include "rnic/transport.h"
+#include "telemetry/core_snapshot.h"
 
 namespace cw::dataplane {
 
@@ -53,6 +54,8 @@ class RdmaHost final : public rnic::RnicHost, public WireShell {
   void attach(rnic::RnicTransport& transport) { transport_ = &transport; }
   // For listeners and connections to come.
   void reconfigure(const RdmaHostOptions& fresh) { options_ = fresh; }
+  // What it listens on, as far as `out` has room; the rest of it is cleared.
+  void describe(std::span<telemetry::VerbsListener> out) const;
 
   // WireShell
   bool receive(Instant now) override;

@@ -244,13 +244,21 @@ function placeRows(snapshot) {
     `MTU ${port.mtu}, path MTU ${port.path_mtu}`,
     pill(port.link_up ? 'good' : 'bad', port.link_up ? 'link up' : 'link down'),
   ]);
+  const rdmaPorts = snapshot.rdma_ports.map((port) => [
+    'RDMA port',
+    port.device,
+    port.port === null ? '' : `port ${port.port}`,
+    '',
+    pill(port.active ? 'good' : 'bad', port.state),
+  ]);
   const listeners = snapshot.listeners.map((listener) => [
     'listener',
     listener.name,
     `RDMA port ${listener.port}`,
     listener.removed
       ? 'removed: takes no new clients'
-      : `${listener.credits} credits each, ${listener.backend ? 'to ' + listener.backend : 'by route only'}`,
+      : listener.cut_off ||
+        `${listener.credits} credits each, ${listener.backend ? 'to ' + listener.backend : 'by route only'}`,
     listener.removed
       ? `${count(listener.connections)} connections left`
       : `${count(listener.connections)} of ${count(listener.connections_max)} connections`,
@@ -264,7 +272,7 @@ function placeRows(snapshot) {
       `to ${route.backend}`,
       `${count(route.calls)} calls since the start`,
     ]);
-  return [...ports, ...listeners, ...routes];
+  return [...ports, ...rdmaPorts, ...listeners, ...routes];
 }
 
 export class Tables {

@@ -118,6 +118,7 @@ TEST(AdminCommands, EveryFieldHasOneNameAndAMeaning) {
     }
   };
   check(answer_fields_of<PortStatus>());
+  check(answer_fields_of<RdmaPortStatus>());
   check(answer_fields_of<ListenerStatus>());
   check(answer_fields_of<BackendStatus>());
   check(answer_fields_of<ConnectionStatus>());

@@ -24,7 +24,8 @@ class FakeView final : public GatewayView {
     status.connections = 2;
     status.ports = {
         {"net_tap0", "02:00:00:00:00:01", {"192.0.2.1/24", "2001:db8::1/64"}, 1500, 1024, true, 10000, "net_tap", 1, "none"}};
-    status.listeners = {{"nfs", 20049, "nfs", 64, 4096, 2, 64}};
+    status.rdma_ports = {{"rxe0", 1, "ACTIVE", true}};
+    status.listeners = {{"nfs", 20049, "verbs", "rxe0", "", "nfs", 64, 4096, 2, 64}};
     status.backends = {{"nfs", "tcp", "127.0.0.1:2049", true, 3, 1, 0},
                        {"old", "tcp", "127.0.0.2:2049", false, 0, 0, 0},
                        {"new", "tcp", "127.0.0.3:2049", std::nullopt, 0, 0, 0}};

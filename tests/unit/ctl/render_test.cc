@@ -122,6 +122,20 @@ TEST(Render, ListenersShowUseAgainstLimits) {
   EXPECT_NE(wide.find("12    900      890       1  1.0 MiB  2.0 KiB\n"), std::string::npos) << wide;
 }
 
+TEST(Render, AGatewayOnVerbsShowsItsRdmaPortsAndWhyItIsNotReady) {
+  Json answer = Json::parse(R"({"version": "1", "instance": "a", "ready": false,
+    "reason": "no client reaches listener nfs: there is no RDMA device rxe0",
+    "ports": [], "rdma_ports": [{"device": "rxe0", "port": null, "state": "absent", "active": false}],
+    "listeners": [{"name": "nfs", "port": 20049, "transport": "verbs", "device": "rxe0", "backend": "nfs"}]})");
+  const std::string text = render_status(answer, Detail::kNarrow);
+  EXPECT_NE(text.find("Not ready: no client reaches listener nfs: there is no RDMA device rxe0\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("\nRDMA ports\n  DEVICE  PORT  STATE\n  rxe0       -  absent\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("20049  verbs rxe0  nfs"), std::string::npos) << text;
+  EXPECT_EQ(text.find("\nPorts\n"), std::string::npos) << "there are none\n" << text;
+  answer["listeners"][0] = {{"name", "nfs"}, {"transport", "roce"}, {"device", ""}};
+  EXPECT_NE(render_status(answer, Detail::kNarrow).find("RoCE "), std::string::npos);
+}
+
 TEST(Render, CoresShowTheirBusyShare) {
   const Json answer =
       Json::parse(R"({"cores": [{"lcore": 3, "role": "poll", "connections": 2, "busy_seconds": 25, "idle_seconds": 75,

@@ -295,6 +295,34 @@ TEST(Collector, ReadyIsWhatHealthSays) {
   EXPECT_EQ(ready(), 1) << "clients of iWARP come through the kernel";
 }
 
+TEST(Collector, AGatewayWhoseRdmaDeviceIsNotThereIsNotReady) {
+  SyntheticRdma rdma;
+  SyntheticCores cores(1);
+  cores.publish([](CoreSnapshot&) {});
+  GatewayFlags flags;
+  flags.listening = true;
+  MetricSources sources = cores.sources();
+  sources.flags = &flags;
+  sources.ports.clear();
+  sources.backends.clear();
+  sources.cores.clear();  // none that has to answer
+  sources.limits.listeners = {{.name = "nfs", .needs_link = false, .rdma_device = "rxe0", .port = 20049}};
+  sources.rdma_folder = rdma.folder();
+  const Collector collector(std::move(sources));
+  const auto ready = [&] { return values_of(collector).at("causeway_ready"); };
+  EXPECT_EQ(ready(), 0);
+  EXPECT_EQ(collector.health().reason, "no client reaches listener nfs: there is no RDMA device rxe0");
+  rdma.add_port("rxe0", "1", "4: ACTIVE", 0);
+  EXPECT_EQ(ready(), 1);
+  EXPECT_EQ(collector.health().reason, "");
+  rdma.add_port("rxe0", "1", "1: DOWN", 0);
+  EXPECT_EQ(ready(), 0);
+  EXPECT_EQ(values_of(collector).at("causeway_rdma_port_active{device=\"rxe0\",port=\"1\"}"), 0);
+  EXPECT_EQ(collector.health().reason, "no client reaches listener nfs: port 1 of RDMA device rxe0 is DOWN");
+  rdma.remove("rxe0");
+  EXPECT_EQ(ready(), 0);
+}
+
 TEST(Collector, FlagsShowTheStateOfTheGateway) {
   SyntheticCores cores(1);
   GatewayFlags flags;

@@ -62,6 +62,21 @@ TEST(HealthTest, WithoutALinkNobodyIsServed) {
   EXPECT_TRUE(health.warnings.empty());
 }
 
+// Whatever else there is: its clients have no other way, as those of a backend that is down.
+TEST(HealthTest, AListenerWhoseRdmaDeviceIsGoneMakesItUnready) {
+  HealthFacts facts = serving();
+  facts.has_other_ways = true;
+  facts.cut_off = {{"nfs", "there is no RDMA device rxe0"}, {"bulk", "port 1 of RDMA device mlx5_0 is DOWN"}};
+  const Health health = judge_health(facts);
+  EXPECT_TRUE(health.live);
+  EXPECT_FALSE(health.ready);
+  EXPECT_EQ(health.reason,
+            "no client reaches listener nfs: there is no RDMA device rxe0; "
+            "no client reaches listener bulk: port 1 of RDMA device mlx5_0 is DOWN");
+  ASSERT_EQ(health.cut_off.size(), 2u);
+  EXPECT_EQ(health.cut_off[1].listener, "bulk");
+}
+
 // A load balancer would take away what still works.
 TEST(HealthTest, WhatLeavesClientsServedIsAWarning) {
   HealthFacts facts = serving();
