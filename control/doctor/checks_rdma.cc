@@ -5,6 +5,7 @@
 #include <array>
 #include <set>
 #include <string_view>
+#include <vector>
 
 #include "control/config/memory_plan.h"
 #include "control/doctor/checks.h"
@@ -48,21 +49,27 @@ std::string list_devices(const RdmaFacts& rdma) {
   return text;
 }
 
-// The interface that a device for the listener would be on.
-const KernelInterfaceFacts* interface_for(const RdmaFacts& rdma, const ListenerConfig& listener) {
+// The interfaces that a device for the listener may be on: the one that has its address; without an address all that have any.
+std::vector<const KernelInterfaceFacts*> interfaces_for(const RdmaFacts& rdma, const ListenerConfig& listener) {
+  std::vector<const KernelInterfaceFacts*> found;
   if (listener.address) {
-    return interface_with(rdma, *listener.address);
+    if (const KernelInterfaceFacts* interface = interface_with(rdma, *listener.address)) {
+      found.push_back(interface);
+    }
+    return found;
   }
-  const auto found = std::ranges::find_if(rdma.interfaces, [](const KernelInterfaceFacts& interface) {
-    return std::ranges::any_of(interface.addresses,
-                               [](const IpAddress& each) { return !is_loopback(each) && !is_link_local(each); });
-  });
-  return found == rdma.interfaces.end() ? nullptr : &*found;
+  for (const KernelInterfaceFacts& interface : rdma.interfaces) {
+    if (std::ranges::any_of(interface.addresses,
+                            [](const IpAddress& each) { return !is_loopback(each) && !is_link_local(each); })) {
+      found.push_back(&interface);
+    }
+  }
+  return found;
 }
 
 // The command that makes a device, and in `why` what is known about there being none.
 std::string device_fix(const RdmaFacts& rdma, const ListenerConfig& listener, std::string& why) {
-  const KernelInterfaceFacts* interface = interface_for(rdma, listener);
+  const std::vector<const KernelInterfaceFacts*> interfaces = interfaces_for(rdma, listener);
   const bool is_siw = listener.device.starts_with("siw");
   const bool is_software = is_siw || listener.device.starts_with("rxe");
   // By the name of the device, or by the NIC: udev gives devices other names ("rocep3s0").
@@ -72,22 +79,28 @@ std::string device_fix(const RdmaFacts& rdma, const ListenerConfig& listener, st
     why += fmt::format(": devices of this name are of the module {}", module->module);
     return fmt::format("modprobe {}; rdma link", module->module);
   }
-  module = std::ranges::find_if(kModules, [&](const RdmaModule& each) {
-    return !is_software && interface != nullptr && interface->driver == each.network_driver;
-  });
-  if (module != kModules.end()) {
-    why +=
-        fmt::format(": {} is driven by {}, whose RDMA is the module {}", interface->name, module->network_driver, module->module);
-    return fmt::format("modprobe {}; rdma link", module->module);
+  for (const KernelInterfaceFacts* each : interfaces) {
+    module = std::ranges::find(kModules, each->driver, &RdmaModule::network_driver);
+    if (!is_software && module != kModules.end()) {
+      why += fmt::format(": {} is driven by {}, whose RDMA is the module {}", each->name, module->network_driver, module->module);
+      return fmt::format("modprobe {}; rdma link", module->module);
+    }
   }
   const char* name = is_siw ? "siw" : "rdma_rxe";
   if (!(is_siw ? rdma.has_siw : rdma.has_rxe)) {
     why += fmt::format(", and the kernel {} has no module {}", rdma.kernel, name);
     return fmt::format("install a kernel with {} (Debian: linux-image-amd64; those for clouds have none), or an RNIC", name);
   }
+  if (interfaces.size() > 1) {
+    why += "; clients may call ";
+    for (size_t i = 0; i < interfaces.size(); ++i) {
+      why += (i == 0 ? "" : i + 1 == interfaces.size() ? " or " : ", ") + interfaces[i]->name;
+    }
+    why += ": listener.address tells which interface it is";
+  }
   const std::string device = listener.device.empty() ? "rxe0" : listener.device;
   return fmt::format("modprobe {}; rdma link add {} type {} netdev {}", name, device, is_siw ? "siw" : "rxe",
-                     interface == nullptr ? "INTERFACE" : interface->name);
+                     interfaces.size() == 1 ? interfaces.front()->name : "INTERFACE");
 }
 
 void check_libraries(const RdmaFacts& rdma, Findings& out) {

@@ -104,9 +104,17 @@ TEST(DoctorRdma, ARootThatMayLockLittleHasEnoughForAllButSiw) {
 TEST(DoctorRdma, SaysHowToMakeADevice) {
   Facts facts = over_verbs();
   facts.rdma.devices.clear();
-  expect_finding(facts, "rdma", Severity::kFault, "listener nfs: there is no RDMA device at all",
-                 "modprobe rdma_rxe; rdma link add rxe0 type rxe netdev eth0");
+  facts.rdma.interfaces.pop_back();
+  // Of three, which one it is for cannot be told.
+  expect_finding(
+      facts, "rdma", Severity::kFault,
+      "listener nfs: there is no RDMA device at all; clients may call eth0, eth1 or eth2: listener.address tells which",
+      "modprobe rdma_rxe; rdma link add rxe0 type rxe netdev INTERFACE");
   EXPECT_FALSE(finds(facts, "rdma_address")) << "it has been said";
+  facts.rdma.interfaces[1].addresses = {*control::parse_ip("fe80::1")};
+  facts.rdma.interfaces[2].addresses.clear();
+  expect_finding(facts, "rdma", Severity::kFault, "", "rdma link add rxe0 type rxe netdev eth0");
+  facts.rdma.interfaces[1].addresses = {kOnEth1};
   facts.config.listeners[0].address = kOnEth1;
   expect_finding(facts, "rdma", Severity::kFault, "", "rdma link add rxe0 type rxe netdev eth1");
   facts.config.listeners[0].device = "siw7";
