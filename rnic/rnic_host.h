@@ -48,7 +48,8 @@ struct QueuePairMade {
   uint32_t receive_pieces = 1;
   uint32_t inline_bytes = 0;
   bool can_invalidate = false;  // SEND with Invalidate
-  // A WRITE that is done has reached the peer. Of iWARP it has reached the own TCP.
+  // A WRITE that is done has reached the peer. Of iWARP it has reached the own TCP, and that only if it was signaled itself: siw
+  // gives TCP the pages of others (siw_qp_prepare_tx, zcopy_tx), which are sent later, and again, as they are then.
   bool acknowledges_writes = true;
 };
 

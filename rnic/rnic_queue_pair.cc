@@ -305,7 +305,7 @@ RnicQueuePair::Added RnicQueuePair::add_request(Batch& batch) {
   const bool is_read = work.verb == WorkVerb::kRead;
   batch.requests[batch.count] = {.id = tag(next_, false, is_last).pack(),
                                  .verb = work.verb,
-                                 .signaled = (is_read && is_last) || work.is_question,
+                                 .signaled = (is_read && is_last) || work.is_question || !options_.made.acknowledges_writes,
                                  .solicited = work.solicited,
                                  .fence = work.fence && offset == 0,
                                  .is_inline = !is_read && !work.is_question && bytes <= options_.made.inline_bytes,
@@ -372,7 +372,7 @@ void RnicQueuePair::add_payload(Batch& batch, const Work& /*work*/) {
   }
 }
 
-// The last one of the chain is signaled. False: the device has refused some, and the queue pair is in Error.
+// The last one of the chain is signaled, at least. False: the device has refused some, and the queue pair is in Error.
 bool RnicQueuePair::submit(Batch& batch) {
   batch.requests[batch.count - 1].signaled = true;
   const uint32_t taken = core_.host.post_sends(options_.id, std::span<const SendWork>(batch.requests).first(batch.count));

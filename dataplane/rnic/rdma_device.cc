@@ -12,6 +12,10 @@ namespace {
 
 // Another queue is made when one is full; none is ever resized, which some devices cannot.
 constexpr uint32_t kQueueEntries = 16384;
+// libsiw (read in rdma-core 44) takes the mapping that begins at page 0x90 of its device's for none at all: its key is
+// SIW_INVAL_UOBJ_KEY. A queue of 16384 entries has 0x81 pages, and the send queue behind it 15, so no queue pair could be made.
+// The first queue is so long that no mapping begins there.
+constexpr uint32_t kQueueEntriesOfIwarp = 32768;
 
 void make_nonblocking(int fd) {
   (void)fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
@@ -72,7 +76,8 @@ CompletionQueue* RdmaDevice::reserve(uint32_t entries) {
     }
   }
   const auto most = static_cast<uint32_t>(std::max(attributes_.max_cqe, 0));
-  const uint32_t wanted = std::min(std::max(kQueueEntries, entries), most);
+  const bool is_iwarp = context_->device->transport_type == IBV_TRANSPORT_IWARP;
+  const uint32_t wanted = std::min(std::max(is_iwarp ? kQueueEntriesOfIwarp : kQueueEntries, entries), most);
   if (entries > wanted) {
     return nullptr;
   }

@@ -1,10 +1,13 @@
 // The queue pairs of an RdmaHost: made, posted to, looked at, ended.
 #include <algorithm>
 #include <array>
+#include <cerrno>
+#include <cstring>
 #include <utility>
 
 #include "base/assert.h"
 #include "dataplane/rnic/rdma_host.h"
+#include "telemetry/log.h"
 
 namespace cw::dataplane {
 namespace {
@@ -45,6 +48,11 @@ unsigned flags_of(const rnic::SendWork& work) {
 template <typename Request>
 uint32_t taken_of(std::span<const Request> chain, const Request* refused) {
   return refused == nullptr ? static_cast<uint32_t>(chain.size()) : static_cast<uint32_t>(refused - chain.data());
+}
+
+// The trace has the client.
+void log_refusal(const RdmaDevice& device, const char* what) {
+  telemetry::log_warning("RDMA device {} has no {} for a client: {}", device.name(), what, std::strerror(errno));
 }
 
 std::string_view name_of(ibv_qp_state state) {
@@ -101,6 +109,7 @@ Result<rnic::QueuePairMade> RdmaHost::make_queue_pair(rnic::RnicId connection, c
   const uint32_t entries = attributes.cap.max_send_wr + attributes.cap.max_recv_wr;
   CompletionQueue* queue = peer->device->reserve(entries);
   if (queue == nullptr) {
+    log_refusal(*peer->device, "room for completions");
     return cw::fail(Error::kNoResources);
   }
   attributes.send_cq = queue->cq;
@@ -115,12 +124,14 @@ Result<rnic::QueuePairMade> RdmaHost::make_queue_pair(rnic::RnicId connection, c
     }
   }
   if (peer->qp == nullptr) {
+    log_refusal(*peer->device, "queue pair");
     queue->room.cancel(entries);
     return cw::fail(Error::kNoResources);
   }
   peer->queue = queue;
   peer->queue_entries = entries;
   if (!modify(*peer, IBV_QPS_INIT, 0)) {
+    log_refusal(*peer->device, "queue pair in state INIT");
     destroy_queue_pair(connection);
     return cw::fail(Error::kNoResources);
   }
@@ -200,6 +211,7 @@ uint32_t RdmaHost::post_sends(rnic::RnicId connection, std::span<const rnic::Sen
     request.send_flags = flags_of(work);
     if (work.verb == rnic::WorkVerb::kSendWithInvalidate) {
       request.invalidate_rkey = work.rkey.value();
+      request.wr.rdma.rkey = work.rkey.value();  // where libsiw takes it from (read in rdma-core 44); nobody else looks there
     } else if (work.verb != rnic::WorkVerb::kSend) {
       request.wr.rdma = {.remote_addr = work.remote_address, .rkey = work.rkey.value()};
     }

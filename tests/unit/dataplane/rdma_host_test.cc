@@ -101,6 +101,7 @@ class PlayedRdma {
     uint32_t entries = 0;
     std::vector<uint64_t> receives;
     std::vector<uint64_t> sends;
+    std::vector<std::pair<uint32_t, uint32_t>> invalidated;  // by the key of the request, and by what libsiw takes for it
   };
 
   std::map<std::string, std::unique_ptr<Device>> devices;
@@ -279,6 +280,9 @@ void PlayedRdma::play_devices() {
           break;
         }
         pair_of(qp).sends.push_back(each->wr_id);
+        if (each->opcode == IBV_WR_SEND_WITH_INV) {
+          pair_of(qp).invalidated.push_back({each->invalidate_rkey, each->wr.rdma.rkey});
+        }
       }
       return self->post_fails ? ENOMEM : 0;
     };
@@ -600,6 +604,36 @@ TEST(RdmaHost, AHostWithoutIpv6IsListenedOnAllTheSame) {
   rig.rdma.has_ipv6 = false;
   EXPECT_TRUE(rig.transport.listen(kRdmaPort).ok());
   EXPECT_EQ(rig.rdma.ids.size(), 1u);
+}
+
+TEST(RdmaHost, SaysOnceThatItListensOnEveryAddress) {
+  std::array<telemetry::VerbsListener, 3> rows{};
+  RdmaRig any(std::nullopt);
+  (void)any.rdma.add("rxe0", kRdmaAddress);
+  ASSERT_TRUE(any.transport.listen(kRdmaPort).ok());
+  any.host.describe(rows);
+  EXPECT_EQ(rows[0].port, kRdmaPort);
+  EXPECT_STREQ(rows[0].device.data(), "") << "of whatever device";
+  EXPECT_EQ(rows[1].port, 0u) << "once for both families";
+}
+
+TEST(RdmaHost, SaysWhoseAddressItListensOn) {
+  std::array<telemetry::VerbsListener, 3> rows{};
+  RdmaRig rig(kRdmaAddress);
+  PlayedRdma::Device& device = rig.rdma.add("rxe0", kRdmaAddress);
+  ASSERT_TRUE(rig.transport.listen(kRdmaPort).ok());
+  rig.host.describe(rows);
+  EXPECT_STREQ(rows[0].device.data(), "rxe0");
+  EXPECT_EQ(rows[0].is_lost, 0u);
+  rig.rdma.remove(device);
+  rig.turn();
+  rig.host.describe(rows);
+  EXPECT_EQ(rows[0].port, kRdmaPort);
+  EXPECT_STREQ(rows[0].device.data(), "");
+  EXPECT_EQ(rows[0].is_lost, 1u);
+  rig.transport.unlisten(kRdmaPort);
+  rig.host.describe(rows);
+  EXPECT_EQ(rows[0].port, 0u);
 }
 
 TEST(RdmaHost, ADeviceThatIsRemovedUnderAListenerIsClosed) {
@@ -998,6 +1032,30 @@ TEST(RdmaHost, RoomForCompletionsIsTakenBeforeWorkIsPostedAndFreeOnceTheyAreDrai
   rig.turn();
   (void)rig.connect(device);
   EXPECT_EQ(rig.rdma.queues_made, 3u) << "the first one was found empty";
+}
+
+// What libsiw maps is told by where it begins, and one such place it takes for none: the queue lies over that.
+TEST(RdmaHost, TheFirstQueueOfSiwLiesOverThePlaceThatItTakesForNone) {
+  RdmaRig rig(std::nullopt);
+  PlayedRdma::Device& device = rig.rdma.add("siw0", kRdmaAddress);
+  device.device.transport_type = IBV_TRANSPORT_IWARP;
+  device.max_cqe = 1 << 20;
+  ASSERT_TRUE(rig.transport.listen(kRdmaPort).ok());
+  (void)rig.connect(device);
+  ASSERT_EQ(rig.rdma.queues.size(), 1u);
+  constexpr int kSiwCqeBytes = 32;
+  constexpr int kPageBytes = 4096;
+  EXPECT_GT(rig.rdma.queues[0]->cq.cqe * kSiwCqeBytes / kPageBytes, 0x90);
+}
+
+TEST(RdmaHost, AKeyThatIsInvalidatedStandsWhereLibsiwLooks) {
+  RdmaRig rig(std::nullopt);
+  PlayedRdma::Device& device = rig.rdma.add("siw0", kRdmaAddress);
+  ASSERT_TRUE(rig.transport.listen(kRdmaPort).ok());
+  (void)rig.connect(device);
+  const std::vector<rnic::SendWork> sends = {{.id = 1, .verb = rnic::WorkVerb::kSendWithInvalidate, .rkey = verbs::Rkey(0x1234)}};
+  EXPECT_EQ(rig.host.post_sends(rnic::RnicId(rig.connections.at(0).value()), sends), 1u);
+  EXPECT_EQ(rig.rdma.queue_pairs[0]->invalidated, (std::vector<std::pair<uint32_t, uint32_t>>{{0x1234, 0x1234}}));
 }
 
 TEST(RdmaHost, AFailedPostThatNamesNoRequestHasTakenAll) {

@@ -57,6 +57,23 @@ TEST(RnicWork, TheLastOfAChainIsSignaled) {
   end.expect_nothing_left();
 }
 
+// What is not signaled, siw leaves to TCP by reference, and whatever is completed later says nothing of it.
+TEST(RnicWork, WhereTcpCarriesThemEachIsSignaled) {
+  OneEnd end;
+  end.host.made.acknowledges_writes = false;
+  const RnicId id = end.connect();
+  for (uint32_t i = 0; i < 10; ++i) {
+    ASSERT_TRUE(end.qp->post_send({.id = verbs::WorkId(i), .payload = end.chain(pattern(200)), .signaled = i == 3}).ok());
+  }
+  end.turn();
+  const auto& sends = end.host.at(id).sends;
+  EXPECT_EQ(std::ranges::count_if(sends, [](const auto& each) { return each.work.signaled; }), 10);
+  end.do_all(id);
+  EXPECT_EQ(end.qp->works_pending(), 0u);
+  ASSERT_EQ(end.completions.size(), 1u) << "its owner asked for one";
+  end.expect_nothing_left();
+}
+
 TEST(RnicWork, SmallOnesTravelInside) {
   OneEnd end;
   const RnicId id = end.connect();
