@@ -37,7 +37,7 @@ def _told_by_wire(rig: Rig, metrics: Metrics) -> float:
     """Connections that ended because their client reached for memory, as the wire counts them."""
     if rig.wire.transport == "siw":
         return metrics.total("causeway_iwarp_terminates_total", direction="tx")
-    if rig.wire.transport == "verbs-rxe":
+    if rig.wire.verbs:
         return sum(metrics.total("causeway_verbs_queue_pairs_ended_total", cause=cause) for cause in VERBS_CAUSES)
     naks = "causeway_roce_naks_total"
     return sum(metrics.total(naks, direction="tx", code=code) for code in ("remote_access", "invalid_request"))

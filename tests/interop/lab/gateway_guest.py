@@ -63,8 +63,9 @@ def _bundle(target: Path, driver: str) -> None:
 class GatewayGuest:
     """A guest in which causewayd runs, by `device` of DPDK on its RoCE interface, roce0. `port` is what the port's section says of
     addresses, `settings` are sections more, `modules` what the kernel
-    does not load by itself. With `rdma`, an RDMA device of the kernel (rxe0), the gateway serves on that, without DPDK. The host's bridge roce has
-    the other end of the interface. The guest's addresses end in `number`."""
+    does not load by itself. With `rdma`, an RDMA device of the kernel (rxe0, siw0), the gateway serves on that, without DPDK; without it and without
+    `device`, on the kernel's TCP. `plugin`: a driver of DPDK that serve_by() will need. The host's bridge roce has the other end of the interface. The guest's addresses end in `number`.
+    """
 
     def __init__(
         self,
@@ -79,8 +80,12 @@ class GatewayGuest:
         number: int = 3,
         connections_max: int = 16,
         backend_extra: str = "check_interval_ms = 500\ncall_timeout_s = 30",
+        listen: int = gateway.PORT,
+        memory_mb: int = 1024,
+        plugin: str = "",
     ) -> None:
-        self.guest = Guest(Nic("tap", mtu, tap="roce-server"), logs, number=number, name="gateway", memory_mb=1024)
+        nic = Nic("tap", mtu, tap="roce-server", iwarp=rdma.startswith("siw"))
+        self.guest = Guest(nic, logs, number=number, name="gateway", memory_mb=memory_mb)
         self._backend = backend
         self._rdma = rdma
         self._mtu = mtu
@@ -89,8 +94,9 @@ class GatewayGuest:
         self._settings = settings
         self._connections_max = connections_max
         self._backend_extra = backend_extra
+        self._listen = listen
         self._modules = modules
-        self._driver = device.partition(",")[0].rstrip("0123456789")
+        self._driver = plugin or device.partition(",")[0].rstrip("0123456789")
         self._metrics = f"{self.guest.address}:9464"
         self._log = logs / "causewayd.log"
 
@@ -103,6 +109,17 @@ class GatewayGuest:
         bundle = RUN / "bundle.tar.gz"
         _bundle(bundle, self._driver)
         self.guest.send(bundle, "/tmp/bundle.tar.gz")
+        self._send_configuration()
+        self.guest.check("cd / && tar -xzf /tmp/bundle.tar.gz && rm /tmp/bundle.tar.gz && mkdir -p /tmp/run", 120)
+        self.guest.check(f"for module in {self._modules}; do /sbin/modprobe $module || exit 1; done")
+        self.launch()
+
+    def serve_by(self, device: str = "", port: str = "", rdma: str = "") -> None:
+        """A gateway that has ended is to begin again on another device."""
+        self._device, self._port, self._rdma = device, port, rdma
+        self._send_configuration()
+
+    def _send_configuration(self) -> None:
         config = RUN / "guest.toml"
         text = gateway.config_text(
             poll_lcore=0,
@@ -114,24 +131,23 @@ class GatewayGuest:
             memory=f"memory_mb = 256\nrx_buffers = {max(8192, 160 * self._connections_max)}",
             metrics=self._metrics,
             admin="/tmp/admin.sock",
-            transport="verbs" if self._rdma else "roce",
+            transport="verbs" if self._rdma else "roce" if self._device else "iwarp",
             rdma=self._rdma,
+            listen=self._listen,
             extra=f"[limits]\nconnections_max = {self._connections_max}\n{self._settings}",
         )
         config.write_text(text)
         self.guest.send(config, "/tmp/causeway.toml")
         if not self._rdma:
             # rxe of this guest's kernel would be a second one that hears RoCE packets.
-            self.guest.check("rdma link del rxe0")
-        self.guest.check("cd / && tar -xzf /tmp/bundle.tar.gz && rm /tmp/bundle.tar.gz && mkdir -p /tmp/run", 120)
-        self.guest.check(f"for module in {self._modules}; do /sbin/modprobe $module || exit 1; done")
-        self.launch()
+            self.guest.check("if rdma link show rxe0/1 >/dev/null 2>&1; then rdma link del rxe0; fi")
 
     def launch(self) -> None:
         """The program, in a guest that has it."""
+        # siw asks what a process may lock, whoever's it is.
         self.guest.check(
-            f"XDG_RUNTIME_DIR=/tmp/run setsid {self._loaded('causewayd')} --config /tmp/causeway.toml >{LOG} 2>&1 </dev/null & "
-            f"echo $! >{PID}"
+            f"ulimit -l unlimited; XDG_RUNTIME_DIR=/tmp/run setsid {self._loaded('causewayd')}"
+            f" --config /tmp/causeway.toml >{LOG} 2>&1 </dev/null & echo $! >{PID}"
         )
         try:
             wait_until(lambda: "causewayd: ready" in self.log(), 90, "the gateway in its guest", interval=0.5)

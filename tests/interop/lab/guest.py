@@ -36,6 +36,11 @@ class Nic:
     # How the gateway shares its address with the kernel: "af_xdp", "exception", "" = not at all (tap only). "siw": it uses the kernel's
     # TCP there, and the guest's RDMA device is siw.
     shares: str = ""
+    iwarp: bool = False  # the guest's RDMA device is siw, whatever is shared
+
+    @property
+    def rdma(self) -> str:
+        return "siw" if self.iwarp or self.shares == "siw" else "rxe"
 
 
 class Guest:
@@ -173,7 +178,7 @@ class Guest:
             "-append",
             "console=ttyS0 quiet panic=-1 mitigations=off no_timer_check"
             f" cw.ctl={self.address}/24,{self.address_v6}/64 cw.roce=10.9.0.{n}/24,fd09::{n}/64"
-            f" cw.mtu={self.nic.mtu}{' cw.rdma=siw' if self.nic.shares == 'siw' else ''}",
+            f" cw.mtu={self.nic.mtu}{' cw.rdma=siw' if self.nic.rdma == 'siw' else ''}",
             "-device",
             "virtio-rng-pci,vectors=0",
             "-netdev",

@@ -4,14 +4,12 @@ The kernel waits with the removal until nobody has the device open, and tells wh
 would keep `rdma link delete`, and with it whoever takes the driver away, waiting for ever.
 """
 
-import time
-from pathlib import Path
+import json
+import urllib.error
+import urllib.request
 
-from lab import gateway, network
 from lab.daemon import LabError, wait_until
-from lab.ganesha import Ganesha
 from lab.gateway_guest import GatewayGuest
-from lab.guest import Guest, Nic
 from lab.rig import Rig
 
 # What software needs to destroy is little; the guest is slow.
@@ -54,6 +52,42 @@ def _look(rig: Rig, moment: str) -> None:
         log.write("\n".join(parts) + "\n")
 
 
+def _page(rig: Rig, path: str) -> str:
+    """Whatever its status is."""
+    try:
+        with urllib.request.urlopen(f"http://{_server(rig).guest.address}:9464{path}", timeout=20) as answer:
+            return str(answer.read().decode())
+    except urllib.error.HTTPError as error:
+        return f"{error.code} {error.read().decode()}"
+
+
+def _said(rig: Rig) -> dict[str, tuple[bool, str]]:
+    """Whether the gateway is ready, and why not, wherever somebody looks."""
+    status = json.loads(_server(rig).ctl("--json", "status"))
+    words = _server(rig).ctl("status")
+    probe = _page(rig, "/readyz")
+    page = json.loads(_page(rig, "/api/snapshot"))
+    return {
+        "json": (status["ready"], status["reason"] + str(status["listeners"][0]["cut_off"])),
+        "status": ("Not ready" not in words, words),
+        "readyz": (not probe.startswith("503"), probe),
+        "page": (page["ready"], page["reason"]),
+        "metric": (_server(rig).metrics().total("causeway_ready") == 1, ""),
+    }
+
+
+def _expect_everywhere(rig: Rig, why: str = "") -> None:
+    """Not ready for this reason; without one: ready."""
+
+    def agree() -> bool:
+        return all(ready == (not why) and (why in text or place == "metric") for place, (ready, text) in _said(rig).items())
+
+    try:
+        wait_until(agree, 60, "one answer", interval=1)
+    except LabError:
+        raise LabError(f"not everywhere {why or 'ready'}: {_said(rig)}") from None
+
+
 def remove(rig: Rig) -> None:
     """The device is removed under its connections: the command comes back, and the gateway says what has happened and holds nothing of it."""
     server = _server(rig)
@@ -69,14 +103,16 @@ def remove(rig: Rig) -> None:
     if held:
         raise LabError(f"the gateway holds a device that is gone: {held}")
     _look(rig, "without its device")
+    _expect_everywhere(rig, f"there is no RDMA device {rig.wire.verbs}")
 
 
 def add(rig: Rig) -> None:
     """A device of the same name and addresses: the client is back on it, and nobody restarted anything."""
     server = _server(rig)
-    server.guest.check("rxe_up")
+    server.guest.check(f"{server.guest.nic.rdma}_up")
     wait_until(lambda: server.metrics().total("causeway_verbs_connections") == 1, BACK_WITHIN, "the client is back", interval=1)
     _look(rig, "with a new device")
+    _expect_everywhere(rig)
 
 
 def port_down(rig: Rig) -> None:
@@ -86,73 +122,20 @@ def port_down(rig: Rig) -> None:
     _logged(rig, f"RDMA device {rig.wire.verbs}: port 1 is down")
     if _server(rig).metrics().total("causeway_rdma_port_active") != 0:
         raise LabError("causeway_rdma_port_active of a port that is down")
+    _expect_everywhere(rig, f"port 1 of RDMA device {rig.wire.verbs} is DOWN")
 
 
 def port_up(rig: Rig) -> None:
-    """With the IPv6 address that the kernel has taken from it meanwhile. Rxe (read and seen in Linux 6.1) has no route then, and lets work fail
-    for that at once: so connections end, the kernel's goodbye is such work, too, and the queue pair of the connection manager hears
-    nothing any more (`rxe_qp_error` sets its responder to Error, ib_mad sets back its requester alone). Only a new device helps.
+    """With the IPv6 address that the kernel has taken from it meanwhile. siw's connections are TCP's, and wait. Rxe (read and seen in Linux
+    6.1) has no route, and lets work fail for that at once: so connections end, the kernel's goodbye is such work, too, and the queue pair
+    of the connection manager hears nothing any more (`rxe_qp_error` sets its responder to Error, ib_mad sets back its requester alone).
+    Only a new device helps.
     """
     before = _events(rig, "port_up")
     _server(rig).guest.check("/sbin/ip link set roce0 up && /sbin/ip address add fd09::1/64 dev roce0 nodad")
     _wait_for_event(rig, "port_up", before)
     wait_until(lambda: _server(rig).metrics().total("causeway_rdma_port_active") == 1, 30, "the port is ACTIVE again", interval=1)
     _look(rig, "with its port up again")
-    _server(rig).guest.check("rdma link delete rxe0 && rxe_up", REMOVED_WITHIN)
-
-
-IDLE_CLIENTS = 64
-AT_ONCE = 8  # of more an emulated rxe makes no queue pair before their requests are too old
-IDLE_S = 60
-
-
-def _threads(server: GatewayGuest) -> dict[str, float]:
-    """Seconds of each thread of the gateway, by its name and number, as the guest's kernel counts them."""
-    show = "echo $(cat $task/comm | tr ' ' -)-$task $(cat $task/schedstat)"
-    lines = server.guest.check(f"cd /proc/{server.pid()}/task && for task in *; do {show}; done").splitlines()
-    return {line.split()[0]: int(line.split()[1]) / 1e9 for line in lines}
-
-
-def _quiet_minute(guest: Guest) -> float:
-    """Seconds that the guest uses of this machine's processors when nobody asks it anything."""
-    time.sleep(5)
-    before = guest.cpu_seconds()
-    time.sleep(IDLE_S)
-    return guest.cpu_seconds() - before
-
-
-def idle(logs: Path) -> None:
-    """Clients that are connected and do not call. Prints what the gateway, which sleeps, uses of the guest's processor, and what the whole
-    guest uses of this machine with it and without: the guest's own count has the times in it when this machine did something else.
-    Emulated, everything takes ten times as long and more."""
-    network.add_bridge("roce", 1500)
-    network.add_tap("roce-guest", 1500, bridge="roce")
-    backend, client = Ganesha(logs), Guest(Nic("tap", 1500, tap="roce-guest"), logs)
-    server = GatewayGuest(logs, 1500, rdma="rxe0", number=1, connections_max=2 * IDLE_CLIENTS, backend_extra="")
-    try:
-        backend.start()
-        server.start()
-        client.start()
-        for there in range(AT_ONCE, IDLE_CLIENTS + 1, AT_ONCE):
-            client.check(f"connect_many {network.GATEWAY} {gateway.PORT} {AT_ONCE}")
-            wait_until(
-                lambda there=there: server.metrics().total("causeway_connections") == there, 60, f"{there} clients", interval=1
-            )
-        before = _threads(server)
-        with_clients = _quiet_minute(server.guest)
-        spent = {name: seconds - before.get(name, 0) for name, seconds in _threads(server).items()}
-        if server.metrics().total("causeway_connections") != IDLE_CLIENTS:
-            raise LabError("not all clients were there in the end")
-        client.stop()
-        server.kill()
-        without = _quiet_minute(server.guest)
-        print(f"# the guest used {with_clients:.2f} s of {IDLE_S} s with {IDLE_CLIENTS} idle clients, {without:.2f} s without")
-        threads = sorted(spent.items(), key=lambda each: -each[1])
-        said = ", ".join(f"{name} {seconds:.2f}" for name, seconds in threads[:4])
-        print(f"# the gateway {sum(spent.values()):.2f} s by its guest's count: {said}", flush=True)
-    finally:
-        client.stop()
-        server.stop()
-        backend.stop()
-        for link in ("roce-guest", "roce-server", "roce"):
-            network.remove(link)
+    _expect_everywhere(rig)
+    if rig.wire.verbs == "rxe0":
+        _server(rig).guest.check("rdma link delete rxe0 && rxe_up", REMOVED_WITHIN)

@@ -12,8 +12,8 @@ NFS_PORT = 2049
 
 
 class Reference:
-    def __init__(self, nic: Nic, logs: Path) -> None:
-        self.guest = Guest(nic, logs, number=1, name="server")
+    def __init__(self, nic: Nic, logs: Path, number: int = 1) -> None:
+        self.guest = Guest(nic, logs, number=number, name="server")
 
     def start(self) -> None:
         self.guest.start()
@@ -44,8 +44,8 @@ class Reference:
 class KnfsdTcp(Reference):
     """The same server as a TCP backend of causewayd, and the guest it runs in as a client of its own, over TCP too."""
 
-    def __init__(self, logs: Path) -> None:
-        super().__init__(Nic("none"), logs)
+    def __init__(self, logs: Path, number: int = 1) -> None:
+        super().__init__(Nic("none"), logs, number)
         self.address = f"{self.guest.address}:{NFS_PORT}"
 
     def delegations(self, client: str) -> list[str]:

@@ -4,7 +4,7 @@ Three kinds:
   gateway    guest -RoCE-> causewayd -TCP-> Ganesha     what the suite is for
   direct     guest -TCP-> Ganesha                       proves guest, backend and workload without causewayd
   reference  guest -RoCE-> kernel NFS/RDMA server       proves the RDMA part of the client without causewayd
-With transport "verbs-rxe" causewayd is in a guest of its own, on that kernel's rxe.
+With transport "verbs-rxe" or "verbs-siw" causewayd is in a guest of its own, on that kernel's RDMA device.
 The gateway's backend may also be knfsd in a second guest, over TCP: it grants delegations, which Ganesha's VFS does not.
 """
 
@@ -42,7 +42,7 @@ class Wire:
     """Cases with the same wire share a rig, that is, one boot of the guest."""
 
     kind: str  # "gateway", "direct", "reference", "peers"
-    transport: str  # "vhost", "tap", or "tcp" for direct; "af_xdp", "exception": a tap, and the gateway shares the kernel's address; "siw": iWARP; "verbs-rxe": two guests
+    transport: str  # "vhost", "tap", or "tcp" for direct; "af_xdp", "exception": a tap, and the gateway shares the kernel's address; "siw": iWARP; "verbs-rxe", "verbs-siw": two guests
     roce_mtu: int  # 1024, 2048 or 4096; 0 for direct, siw and verbs
     backend: str = "ganesha"  # of a gateway: or "knfsd", in a second guest
     kernel: str = image.USUAL  # series of the client's Linux
@@ -68,7 +68,7 @@ class Wire:
     @property
     def verbs(self) -> str:
         """The RDMA device on which causewayd serves in its guest; empty: it has a wire of its own."""
-        return {"verbs-rxe": "rxe0"}.get(self.transport, "")
+        return {"verbs-rxe": "rxe0", "verbs-siw": "siw0"}.get(self.transport, "")
 
     @property
     def shares(self) -> bool:
@@ -86,7 +86,8 @@ class Rig:
         if wire.transport == "vhost":
             nic = Nic("vhost", wire.link_mtu, socket=RUN / "vhost.sock")
         elif wire.transport == "tap" or wire.verbs:
-            nic = Nic("tap", wire.link_mtu, tap="roce-guest", capture=logs / "roce.pcap" if capture else None)
+            pcap = logs / "roce.pcap" if capture else None
+            nic = Nic("tap", wire.link_mtu, tap="roce-guest", capture=pcap, iwarp=wire.verbs == "siw0")
         elif wire.shares:
             nic = Nic(
                 "tap", wire.link_mtu, tap="roce-guest", capture=logs / "roce.pcap" if capture else None, shares=wire.transport
@@ -97,7 +98,7 @@ class Rig:
             self.mountd, self.mountd_v6 = self.backend.guest.address, self.backend.guest.address_v6
         else:
             if wire.backend == "knfsd":
-                self.backend = KnfsdTcp(logs)
+                self.backend = KnfsdTcp(logs, number=4 if wire.verbs else 1)
                 self.mountd, self.mountd_v6 = self.backend.guest.address, self.backend.guest.address_v6
                 backend_address = self.backend.address
             else:
