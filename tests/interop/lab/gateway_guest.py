@@ -64,7 +64,7 @@ class GatewayGuest:
     """A guest in which causewayd runs, by `device` of DPDK on its RoCE interface, roce0. `port` is what the port's section says of
     addresses, `settings` are sections more, `modules` what the kernel
     does not load by itself. With `rdma`, an RDMA device of the kernel (rxe0, siw0), the gateway serves on that, without DPDK; without it and without
-    `device`, on the kernel's TCP. `plugin`: a driver of DPDK that serve_by() will need. The host's bridge roce has the other end of the interface. The guest's addresses end in `number`.
+    `device`, on the kernel's TCP. The host's bridge roce has the other end of the interface. The guest's addresses end in `number`.
     """
 
     def __init__(
@@ -80,12 +80,9 @@ class GatewayGuest:
         number: int = 3,
         connections_max: int = 16,
         backend_extra: str = "check_interval_ms = 500\ncall_timeout_s = 30",
-        listen: int = gateway.PORT,
-        memory_mb: int = 1024,
-        plugin: str = "",
     ) -> None:
         nic = Nic("tap", mtu, tap="roce-server", iwarp=rdma.startswith("siw"))
-        self.guest = Guest(nic, logs, number=number, name="gateway", memory_mb=memory_mb)
+        self.guest = Guest(nic, logs, number=number, name="gateway", memory_mb=1024)
         self._backend = backend
         self._rdma = rdma
         self._mtu = mtu
@@ -94,9 +91,8 @@ class GatewayGuest:
         self._settings = settings
         self._connections_max = connections_max
         self._backend_extra = backend_extra
-        self._listen = listen
         self._modules = modules
-        self._driver = plugin or device.partition(",")[0].rstrip("0123456789")
+        self._driver = device.partition(",")[0].rstrip("0123456789")
         self._metrics = f"{self.guest.address}:9464"
         self._log = logs / "causewayd.log"
 
@@ -114,11 +110,6 @@ class GatewayGuest:
         self.guest.check(f"for module in {self._modules}; do /sbin/modprobe $module || exit 1; done")
         self.launch()
 
-    def serve_by(self, device: str = "", port: str = "", rdma: str = "") -> None:
-        """A gateway that has ended is to begin again on another device."""
-        self._device, self._port, self._rdma = device, port, rdma
-        self._send_configuration()
-
     def _send_configuration(self) -> None:
         config = RUN / "guest.toml"
         text = gateway.config_text(
@@ -133,7 +124,6 @@ class GatewayGuest:
             admin="/tmp/admin.sock",
             transport="verbs" if self._rdma else "roce" if self._device else "iwarp",
             rdma=self._rdma,
-            listen=self._listen,
             extra=f"[limits]\nconnections_max = {self._connections_max}\n{self._settings}",
         )
         config.write_text(text)
