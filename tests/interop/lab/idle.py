@@ -16,8 +16,6 @@ from lab.guest import Guest, Nic
 CLIENTS = 64
 AT_ONCE = 8  # of more an emulated device makes no queue pair before their requests are too old
 IDLE_S = 60
-# Of the guest's processor, which takes ten times as long for everything: a hundredth of a real one.
-SHARE_MAX = 0.1
 MTU = 1500
 WIRES = ("verbs-rxe", "verbs-siw", "roce", "iwarp")
 
@@ -86,10 +84,7 @@ def _measure(wire: str, client: Guest, server: GatewayGuest) -> None:
     client.stop()
     server.kill()
     without = _quiet_minute(server.guest)
-    share = sum(spent.values()) / IDLE_S
     threads = sorted(spent.items(), key=lambda each: -each[1])
     said = ", ".join(f"{name} {seconds:.2f}" for name, seconds in threads[:4])
     print(f"# {wire}: {CLIENTS} idle clients, {IDLE_S} s: the gateway {sum(spent.values()):.2f} s by its guest's count ({said})")
     print(f"# {wire}: the guest used {with_clients:.2f} s of this machine, {without:.2f} s without the gateway", flush=True)
-    if share >= SHARE_MAX:
-        raise LabError(f"an idle gateway uses {100 * share:.1f} % of an emulated processor")
