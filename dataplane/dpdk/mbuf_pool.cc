@@ -1,6 +1,7 @@
 #include "dataplane/dpdk/mbuf_pool.h"
 
 #include <fmt/format.h>
+#include <rte_cpuflags.h>
 #include <rte_errno.h>
 #include <rte_lcore.h>
 #include <rte_mempool.h>
@@ -28,7 +29,13 @@ static_assert(Buffer::kHeadroomBytes <= RTE_PKTMBUF_HEADROOM);
 // What came back last goes out first, and is in a cache yet. Buffers that one thread takes and another gives back pass through
 // the pool itself, and DPDK's default, a ring, leads them round through all of it: every one then comes from memory, which costs
 // the gateway a fifth of its time for a backend's call. Without locks: a thread that loses its CPU in between holds up nobody.
+// DPDK does not look whether the processor has the instruction for that, and some virtual ones have not.
 constexpr const char* kNewestFirst = "lf_stack";
+constexpr const char* kNewestFirstByLock = "stack";
+
+const char* driver_here() {
+  return pool_driver(rte_cpu_get_flag_enabled(RTE_CPUFLAG_CMPXCHG16B) == 1);
+}
 
 // DPDK makes every pool as one of this first.
 constexpr const char* kMadeFirst = "ring_mp_mc";
@@ -48,7 +55,7 @@ rte_mempool* checked(rte_mempool* pool, const char* name, uint32_t count, uint32
 
 rte_mempool* make(const char* name, uint32_t count, uint32_t data_bytes, std::string& error) {
   rte_mempool* pool = rte_pktmbuf_pool_create_by_ops(name, count, control::pool_cache(count), kPrivateBytes,
-                                                     static_cast<uint16_t>(data_bytes), SOCKET_ID_ANY, kNewestFirst);
+                                                     static_cast<uint16_t>(data_bytes), SOCKET_ID_ANY, driver_here());
   return checked(pool, name, count, data_bytes, error);
 }
 
@@ -62,7 +69,7 @@ rte_mempool* make_page_each(const char* name, uint32_t count, std::string& error
     return checked(nullptr, name, count, kPageDataBytes, error);
   }
   CW_ASSERT(pool->header_size + pool->elt_size + pool->trailer_size == kPageBytes);
-  CW_ASSERT(rte_mempool_set_ops_byname(pool, kNewestFirst, nullptr) == 0);
+  CW_ASSERT(rte_mempool_set_ops_byname(pool, driver_here(), nullptr) == 0);
   rte_pktmbuf_pool_private layout{};
   layout.mbuf_data_room_size = kPageDataBytes;
   layout.mbuf_priv_size = kPrivateBytes;
@@ -77,9 +84,13 @@ rte_mempool* make_page_each(const char* name, uint32_t count, std::string& error
 
 }  // namespace
 
+const char* pool_driver(bool swaps_16_bytes) {
+  return swaps_16_bytes ? kNewestFirst : kNewestFirstByLock;
+}
+
 std::unique_ptr<MbufPools> MbufPools::create(const MbufPoolSizes& sizes, std::string& error) {
   static_assert(kPrivateBytes % RTE_MBUF_PRIV_ALIGN == 0);
-  for (const auto& [driver, package] : {std::pair(kMadeFirst, "ring"), std::pair(kNewestFirst, "stack")}) {
+  for (const auto& [driver, package] : {std::pair(kMadeFirst, "ring"), std::pair(driver_here(), "stack")}) {
     if (!has_driver(driver)) {
       error = fmt::format("DPDK has no mempool driver '{}': install the package librte-mempool-{}23", driver, package);
       return nullptr;

@@ -31,6 +31,9 @@ using control::kLargeBufferBytes;
   return reinterpret_cast<Buffer*>(rte_mbuf_to_priv(mbuf));
 }
 
+// DPDK's driver for the pools: what came back last goes out first. Without locks where the processor can swap 16 bytes at once.
+[[nodiscard]] const char* pool_driver(bool swaps_16_bytes);
+
 // One process-wide set of mempools. Two BufferPool faces (packet heads and large buffers) share views and release.
 class MbufPools final : public BufferPools {
  public:
