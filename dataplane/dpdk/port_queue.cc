@@ -36,7 +36,9 @@ uint16_t PortQueue::rx(Instant now, std::array<rte_mbuf*, kBurst>& mbufs) {
   for (uint16_t i = 0; i < received; ++i) {
     rte_mbuf* mbuf = mbufs[i];
     stats_.rx_bytes += rte_pktmbuf_pkt_len(mbuf);
-    if (mbuf->nb_segs != 1) [[unlikely]] {
+    // Some NICs use a buffer up to a whole number of KiB, or a power of two, and continue in the next one: at an MTU of 4500,
+    // ixgbe, igb and e1000e put the last bytes of a full RoCE packet there.
+    if (mbuf->nb_segs != 1 && rte_pktmbuf_linearize(mbuf) != 0) [[unlikely]] {
       ++stats_.rx_oversize;
       rte_pktmbuf_free(mbuf);
       continue;

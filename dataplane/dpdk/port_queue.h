@@ -25,7 +25,7 @@ struct PortQueueStats {
   uint64_t rx_bytes = 0;
   uint64_t tx_packets = 0;
   uint64_t tx_bytes = 0;
-  uint64_t rx_oversize = 0;  // more than one segment: longer than the buffers made for this MTU
+  uint64_t rx_oversize = 0;  // longer than the buffers made for this MTU
   uint64_t tx_dropped = 0;   // the device took no more
   uint64_t to_kernel = 0;    // frames by the exception path
   uint64_t from_kernel = 0;

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstring>
+#include <string>
 #include <vector>
 
 #include "tests/unit/dataplane/ring_port.h"
@@ -58,6 +59,36 @@ TEST_F(PortQueueTest, AFrameInPlaceIsCopiedForAReaderInThisProcess) {
   EXPECT_EQ(std::memcmp(rte_pktmbuf_mtod(mbufs[0], const uint8_t*), sent.message->data - 4, 112), 0);
   rte_pktmbuf_free(mbufs[0]);
   release_buffers(sent.message);
+  EXPECT_EQ(pools->packet_usage().available, before);
+}
+
+// As ixgbe, igb and e1000e leave the last bytes of a frame that a whole buffer would hold.
+TEST_F(PortQueueTest, AFrameInTwoBuffersIsPutTogetherWhenOneHoldsIt) {
+  const Instant now = Instant() + Duration::ms(1000);
+  const uint32_t before = pools->packet_usage().available;
+  const auto send_in_two = [&](uint32_t first, uint32_t second) {
+    std::array<Buffer*, 2> buffers{};
+    ASSERT_TRUE(pools->packets().allocate(buffers));
+    rte_mbuf* head = mbuf_of(buffers[0]);
+    rte_mbuf* rest = mbuf_of(buffers[1]);
+    std::memset(rte_pktmbuf_append(head, static_cast<uint16_t>(first)), 1, first);
+    std::memset(rte_pktmbuf_append(rest, static_cast<uint16_t>(second)), 2, second);
+    ASSERT_EQ(rte_pktmbuf_chain(head, rest), 0);
+    ASSERT_EQ(rte_eth_tx_burst(port->id(), 0, &head, 1), 1);
+  };
+  std::array<rte_mbuf*, PortQueue::kBurst> mbufs;
+  send_in_two(1024, 490);
+  ASSERT_EQ(queues[0]->rx(now, mbufs), 1u);
+  ASSERT_EQ(mbufs[0]->nb_segs, 1u);
+  ASSERT_EQ(rte_pktmbuf_data_len(mbufs[0]), 1514u);
+  const std::string frame(rte_pktmbuf_mtod(mbufs[0], const char*), 1514);
+  EXPECT_EQ(frame, std::string(1024, '\1') + std::string(490, '\2'));
+  rte_pktmbuf_free(mbufs[0]);
+  EXPECT_EQ(queues[0]->stats().rx_oversize, 0u);
+
+  send_in_two(2000, 1000);
+  EXPECT_EQ(queues[0]->rx(now, mbufs), 0u);
+  EXPECT_EQ(queues[0]->stats().rx_oversize, 1u);
   EXPECT_EQ(pools->packet_usage().available, before);
 }
 
