@@ -1,5 +1,7 @@
 #include "dataplane/data_path.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -23,9 +25,11 @@ void say_port(const control::Config& config, const control::PortConfig& settings
                         settings.device, port.driver(), port.queues());
   } else if (!port.steering_refusal().empty()) {
     telemetry::log_info(
-        "port '{}': the driver {} takes no rules by queue pair number ({}): packets are dealt to {} queues by RSS, "
+        "port '{}': the driver {} takes no rules by queue pair number ({}): packets {}, "
         "and cores hand over what is another one's",
-        settings.device, port.driver(), port.steering_refusal(), port.queues());
+        settings.device, port.driver(), port.steering_refusal(),
+        port.steering() == PortSteering::kRss ? fmt::format("are dealt to {} queues by RSS", port.queues())
+                                              : "all come to the first queue, since it has no RSS either");
   }
   if (!settings.beside_kernel && settings.exception_tap.empty()) {
     return;

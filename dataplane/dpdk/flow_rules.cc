@@ -129,7 +129,8 @@ class Encoded {
 
 std::string reason_of(const rte_flow_error& error, int result) {
   const char* text = rte_strerror(result < 0 ? -result : result);
-  return error.message == nullptr ? std::string(text) : fmt::format("{} ({})", error.message, text);
+  const bool says_more = error.message != nullptr && std::strcmp(error.message, text) != 0;
+  return says_more ? fmt::format("{} ({})", error.message, text) : std::string(text);
 }
 
 std::vector<uint16_t> all_queues(const FlowPlan& plan) {

@@ -300,7 +300,10 @@ bool Port::make_rules(const rte_eth_dev_info& info, std::string& error) {
                       .addresses = settings_.taken,
                       .rss_types = info.flow_type_rss_offloads & kRssFields};
   if (settings_.cores - settings_.cores_without_queue > 1) {
-    steering_ = queues_ > 1 ? PortSteering::kRss : PortSteering::kSoftware;
+    // A NIC that deals by nothing puts all frames into its first queue (e1000e). Virtual devices leave it to the kernel, and say
+    // nothing.
+    const bool deals = queues_ > 1 && (plan.rss_types != 0 || is_virtual(settings_.device));
+    steering_ = deals ? PortSteering::kRss : PortSteering::kSoftware;
   }
   if (queues_ > 1) {
     std::vector<FlowRule> rules = is_isolated() ? rules_by_address(plan) : rules_by_family(plan);

@@ -163,6 +163,16 @@ TEST_F(FlowRulesTest, RulesThatWereMadeBeforeOneFailedAreTakenAway) {
   EXPECT_EQ(TestNic::calls_of("destroy").size(), 3u);
 }
 
+// As e1000e, whose driver has two queues and no RSS.
+TEST_F(FlowRulesTest, ADriverWithNeitherRulesNorRssLeavesItToTheCores) {
+  settings.cores = 2;
+  TestNic::refused() = "RAW";
+  TestNic::deals() = false;
+  ASSERT_EQ(open(), "");
+  EXPECT_EQ(port->queues(), 2);
+  EXPECT_EQ(port->steering(), PortSteering::kSoftware);
+}
+
 TEST_F(FlowRulesTest, OneCoreNeedsNoRules) {
   ASSERT_EQ(open(), "");
   EXPECT_EQ(port->steering(), PortSteering::kNone);

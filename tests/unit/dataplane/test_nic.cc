@@ -23,6 +23,7 @@ struct State {
   std::string refused;
   size_t created_max = std::numeric_limits<size_t>::max();
   bool isolates = true;
+  bool deals = true;
   uint16_t port = RTE_MAX_ETHPORTS;
   std::list<std::string> rules;  // whose addresses stand for them
 };
@@ -139,6 +140,10 @@ bool& TestNic::isolates() {
   return state().isolates;
 }
 
+bool& TestNic::deals() {
+  return state().deals;
+}
+
 // The linker's names of what stands between, and of what it stands before.
 extern "C" {
 int nic_validate(uint16_t port, const rte_flow_attr* attributes, const rte_flow_item* items, const rte_flow_action* actions,
@@ -216,6 +221,7 @@ int nic_info(uint16_t port, rte_eth_dev_info* info) {
   if (port == state().port) {
     info->max_rx_queues = TestNic::kQueues;
     info->max_tx_queues = TestNic::kQueues;
+    info->flow_type_rss_offloads = state().deals ? info->flow_type_rss_offloads : 0;
   }
   return result;
 }

@@ -28,6 +28,8 @@ class TestNic {
   // Creating fails from this one on.
   static size_t& created_max();
   static bool& isolates();
+  // It has RSS, as at first.
+  static bool& deals();
 };
 
 }  // namespace cw::dataplane::test
