@@ -61,6 +61,14 @@ const char* chunk_list(uint32_t index) {
   return kNames[index];
 }
 
+uint64_t frames_received(const Core& core) {
+  uint64_t frames = 0;
+  for (const PortStats& port : core.ports) {
+    frames += port.rx_packets;
+  }
+  return frames;
+}
+
 double backend_up(const gateway::BackendStats& backend) {
   return backend.is_judged() ? number(backend.up) : kNotKnown;
 }
@@ -592,6 +600,8 @@ const MetricRow kRows[] = {
             [](const Core& c, At) { return number(c.loop.polls_idle); }),
     counter("causeway_lcore_sleeps_total", "Idle loop turns that ended in a sleep.", Scope::kLcore, {}, {},
             [](const Core& c, At) { return number(c.loop.sleeps); }),
+    counter("causeway_lcore_frames_received_total", "Frames that this core took from its queues of the ports.", Scope::kLcore, {},
+            {}, [](const Core& c, At) { return number(frames_received(c)); }),
     counter("causeway_lcore_frames_handed_total", "Frames that this core received and gave to the core that they are for.",
             Scope::kLcore, {}, {}, [](const Core& c, At) { return number(c.loop.frames_handed); }),
     counter("causeway_lcore_frames_not_handed_total", "Frames dropped because the core that they are for had too many waiting.",
