@@ -15,7 +15,7 @@ packages_build='g++ ninja-build meson pkg-config ccache python3 libdpdk-dev libr
   prometheus-cpp-dev libisal-dev libtomlplusplus-dev libcli11-dev libspdlog-dev libfmt-dev nlohmann-json3-dev libbenchmark-dev
   librapidcheck-dev libssl-dev libyaml-cpp-dev clang-14 libbpf-dev librte-net-af-xdp23 systemtap-sdt-dev'
 packages_interop='qemu-system-x86 nfs-ganesha nfs-ganesha-vfs rpcbind iproute2 cpio kmod busybox-static python3 make gcc-12 xz-utils libelf1
-  keepalived curl krb5-kdc krb5-admin-server'
+  keepalived curl krb5-kdc krb5-admin-server librte-bus-pci23 librte-bus-vdev23 librte-net-e1000-23 librte-net-vmxnet3-23 librte-net-virtio23'
 packages_checks='apache2-utils openssl prometheus python3-prometheus-client faketime python3-yaml clang-14 clang-tidy-14 clang-format-14 libclang-rt-14-dev tshark dpdk dpdk-dev chromium
   chromium-driver bpftrace black flake8 shellcheck shfmt eslint zsh fish charon-systemd strongswan-swanctl libcharon-extra-plugins
   libstrongswan-standard-plugins nftables'

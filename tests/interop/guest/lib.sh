@@ -19,6 +19,12 @@ nic_up() { # kernel's name, our name, MTU, addresses separated by commas
   done
 }
 
+vfio_up() { # PCI address of a NIC that no driver has yet
+  /sbin/modprobe vfio_iommu_type1 && /sbin/modprobe vfio_pci || return 1
+  echo vfio-pci >"/sys/bus/pci/devices/$1/driver_override"
+  echo "$1" >/sys/bus/pci/drivers_probe
+}
+
 rxe_up() { /sbin/modprobe rdma_rxe && { rdma link show rxe0/1 >/dev/null 2>&1 || rdma link add rxe0 type rxe netdev roce0; }; }
 
 siw_up() { /sbin/modprobe siw && { rdma link show siw0/1 >/dev/null 2>&1 || rdma link add siw0 type siw netdev roce0; }; }

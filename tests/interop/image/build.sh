@@ -38,7 +38,7 @@ programs="sbin/ip sbin/tc usr/bin/rdma sbin/rdma bin/kmod
 modules="virtio_pci virtio_net virtio_rng virtio_console ifb veth dummy 8021q bridge
   rdma_rxe rdma_ucm ib_uverbs ib_umad iw_cm rpcrdma nfs nfsv3 nfsv4 nfsd
   sch_netem sch_ingress sch_tbf act_mirred cls_matchall cls_u32
-  tun sch_multiq cls_flower act_gact act_skbedit
+  tun sch_multiq cls_flower act_gact act_skbedit vfio_pci vfio_iommu_type1
   rpcsec_gss_krb5 cts cbc ecb hmac aesni_intel sha1_generic sha1_ssse3 sha256_generic sha256_ssse3 authenc cmac
   crc32_generic crc32_pclmul crc32c_generic crc32c_intel libcrc32c"
 

@@ -20,6 +20,7 @@ from lab import (
     mount_churn,
     mountstats,
     network,
+    nic,
     rdma_device,
     stall,
     workload,
@@ -508,7 +509,16 @@ def gateway_cases() -> list[Case]:
                 for v6 in (False, True):
                     name = f"nfs{version}{'v6' if v6 else ''}-{wire.name}"
                     cases.append(Case(name, wire, nfs(version, SMALL + MEDIUM, v6)))
-    return cases + iwarp_cases() + verbs_cases() + newer_kernel_cases() + kerberos_cases() + beside_cases() + wiring_cases()
+    return (
+        cases
+        + iwarp_cases()
+        + verbs_cases()
+        + nic_cases()
+        + newer_kernel_cases()
+        + kerberos_cases()
+        + beside_cases()
+        + wiring_cases()
+    )
 
 
 def iwarp_cases() -> list[Case]:
@@ -621,6 +631,22 @@ def rdma_device_cases(wire: Wire) -> list[Case]:
         Case(f"device-removed-nfs4.1-{wire.name}", wire, restart("4.1", rdma_device.remove, rdma_device.add)),
         Case(f"port-down-nfs4.1-{wire.name}", wire, restart("4.1", rdma_device.port_down, rdma_device.port_up)),
     ]
+
+
+def nic_cases() -> list[Case]:
+    """Causewayd in a guest of its own, on a NIC that DPDK has."""
+    cases: list[Case] = []
+    for model in nic.MODELS:
+        wire = Wire("gateway", f"vfio-{model}", 4096)
+        cases += [
+            Case(f"cores-{wire.name}", wire, nic.cores),
+            Case(f"nfs4.1-{wire.name}", wire, nfs("4.1", SMALL + MEDIUM[:3])),
+            Case(f"cable-nfs4.1-{wire.name}", wire, restart("4.1", nic.pull_cable, nic.put_cable_back)),
+            Case(f"exerciser-{wire.name}", wire, exercise.exercise(10, 40, check=_no_errors_counted)),
+        ]
+        wire = Wire("gateway", f"vfio-{model}", 4096, jumbo=True)
+        cases.append(Case(f"nfs4.1-{wire.name}", wire, nic.jumbo))
+    return cases
 
 
 def newer_kernel_cases() -> list[Case]:

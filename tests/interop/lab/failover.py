@@ -40,7 +40,7 @@ class Host:
         config.write_text(
             gateway.config_text(
                 instance=self.name,
-                poll_lcore=0,
+                poll_lcores=0,
                 device=gateway.device_of(nic),
                 mtu=MTU,
                 addresses=f'beside_kernel = true\naddresses = ["{network.GATEWAY}/24"]',

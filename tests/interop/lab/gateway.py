@@ -18,7 +18,7 @@ METRICS = "127.0.0.1:9464"
 
 def config_text(
     *,
-    poll_lcore: int,
+    poll_lcores: object,
     device: str,
     mtu: int,
     addresses: str,
@@ -30,6 +30,7 @@ def config_text(
     backend_extra: str = "",
     transport: str = "roce",
     rdma: str = "",
+    hugepages: bool = False,
     extra: str = "",
 ) -> str:
     """In front of an NFS server at `backend`; `addresses`, `memory` and `backend_extra` are lines, `extra` sections. `rdma` is the listener's
@@ -37,8 +38,8 @@ def config_text(
     return gateway_config(
         instance=instance,
         main_lcore=0,
-        poll_lcores=poll_lcore,
-        dataplane=f"hugepages = false\n{memory}",
+        poll_lcores=poll_lcores,
+        dataplane=f"hugepages = {str(hugepages).lower()}\n{memory}",
         device=device,
         mtu=mtu,
         port=addresses,
@@ -87,7 +88,7 @@ class Gateway:
         config = RUN / "causeway.toml"
         config.write_text(
             config_text(
-                poll_lcore=min(1, (os.cpu_count() or 1) - 1),
+                poll_lcores=min(1, (os.cpu_count() or 1) - 1),
                 device=device_of(nic),
                 mtu=nic.mtu,
                 addresses=addresses_of(nic),

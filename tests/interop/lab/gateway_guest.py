@@ -2,12 +2,13 @@
 are sent there."""
 
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
 from lab import ganesha, gateway, metrics, network
 from lab.daemon import LabError, wait_until
-from lab.guest import Guest, Nic
+from lab.guest import PCI_ADDRESS, Guest, Nic
 from lab.metrics import Metrics
 from lab.sandbox import RUN
 
@@ -15,6 +16,10 @@ HOME = "/opt/gateway"
 PLUGINS = Path("/usr/lib/x86_64-linux-gnu/dpdk")
 LOG = "/tmp/causewayd.log"
 PID = "/tmp/causewayd.pid"
+# DPDK's driver for each model of a NIC.
+DRIVERS = {"e1000e": "net_e1000", "vmxnet3": "net_vmxnet3", "virtio": "net_virtio"}
+HUGEPAGES = 192  # of 2 MiB
+MEMORY_MB = 256
 
 
 def _libraries(program: Path) -> set[Path]:
@@ -25,7 +30,7 @@ def _libraries(program: Path) -> set[Path]:
 def _plugins(driver: str) -> list[Path]:
     if not driver:
         return []  # nor is DPDK started
-    needed = ("bus_vdev", "mempool_ring", "mempool_stack", driver)
+    needed = ("bus_vdev", "bus_pci", "mempool_ring", "mempool_stack", driver)
     found = [path for name in needed for path in PLUGINS.glob(f"pmds-*/librte_{name}.so.*") if not path.is_symlink()]
     if len(found) != len(needed):
         raise LabError(f"DPDK's plugins are not in {PLUGINS}")
@@ -41,6 +46,7 @@ def _bundle(target: Path, driver: str) -> None:
     """causewayd, causewayctl, and all that they load, for a machine that has nothing of it. Rdma-core is loaded when a listener wants it,
     and the guests have it."""
     root = RUN / "bundle"
+    shutil.rmtree(root, ignore_errors=True)  # a rig of before had another driver
     home = root / HOME[1:]
     programs = [gateway.default_program(), gateway.default_program().parent.parent / "apps/causewayctl"]
     libraries: set[Path] = set()
@@ -64,7 +70,8 @@ class GatewayGuest:
     """A guest in which causewayd runs, by `device` of DPDK on its RoCE interface, roce0. `port` is what the port's section says of
     addresses, `settings` are sections more, `modules` what the kernel
     does not load by itself. With `rdma`, an RDMA device of the kernel (rxe0, siw0), the gateway serves on that, without DPDK; without it and without
-    `device`, on the kernel's TCP. The host's bridge roce has the other end of the interface. The guest's addresses end in `number`.
+    `device`, on the kernel's TCP. With `model`, it has a NIC of that model by vfio-pci, with as many `queues`, memory from hugepages, and two
+    poll cores on CPUs of their own. The host's bridge roce has the other end of the interface. The guest's addresses end in `number`.
     """
 
     def __init__(
@@ -80,19 +87,22 @@ class GatewayGuest:
         number: int = 3,
         connections_max: int = 16,
         backend_extra: str = "check_interval_ms = 500\ncall_timeout_s = 30",
+        model: str = "",
+        queues: int = 1,
     ) -> None:
-        nic = Nic("tap", mtu, tap="roce-server", iwarp=rdma.startswith("siw"))
-        self.guest = Guest(nic, logs, number=number, name="gateway", memory_mb=1024)
+        nic = Nic("tap", mtu, tap="roce-server", iwarp=rdma.startswith("siw"), model=model, queues=queues)
+        memory, cpus, hugepages = (1024 + 2 * HUGEPAGES, 3, HUGEPAGES) if model else (1024, 1, 0)
+        self.guest = Guest(nic, logs, number=number, name="gateway", memory_mb=memory, cpus=cpus, hugepages=hugepages)
         self._backend = backend
         self._rdma = rdma
         self._mtu = mtu
-        self._device = device
+        self._device = PCI_ADDRESS if model else device
         self._port = port
         self._settings = settings
         self._connections_max = connections_max
         self._backend_extra = backend_extra
         self._modules = modules
-        self._driver = device.partition(",")[0].rstrip("0123456789")
+        self._driver = DRIVERS[model] if model else device.partition(",")[0].rstrip("0123456789")
         self._metrics = f"{self.guest.address}:9464"
         self._log = logs / "causewayd.log"
 
@@ -100,7 +110,7 @@ class GatewayGuest:
         if self.guest.alive():
             self.launch()  # after its end; the guest is as it was
             return
-        network.add_tap("roce-server", self._mtu, bridge="roce")
+        network.add_tap("roce-server", self._mtu, bridge="roce", queues=self.guest.nic.queues)
         self.guest.start()
         bundle = RUN / "bundle.tar.gz"
         _bundle(bundle, self._driver)
@@ -111,24 +121,26 @@ class GatewayGuest:
         self.launch()
 
     def _send_configuration(self) -> None:
+        nic = self.guest.nic
         config = RUN / "guest.toml"
         text = gateway.config_text(
-            poll_lcore=0,
+            poll_lcores="1, 2" if nic.model else 0,
             device=self._device,
             mtu=self._mtu,
             addresses=self._port,
             backend=self._backend,
             backend_extra=self._backend_extra,
-            memory=f"memory_mb = 256\nrx_buffers = {max(8192, 160 * self._connections_max)}",
+            memory=f"memory_mb = {MEMORY_MB}\nrx_buffers = {max(8192, 160 * self._connections_max)}",
             metrics=self._metrics,
             admin="/tmp/admin.sock",
             transport="verbs" if self._rdma else "roce" if self._device else "iwarp",
             rdma=self._rdma,
+            hugepages=bool(nic.model),
             extra=f"[limits]\nconnections_max = {self._connections_max}\n{self._settings}",
         )
         config.write_text(text)
         self.guest.send(config, "/tmp/causeway.toml")
-        if not self._rdma:
+        if not self._rdma and not nic.model:
             # rxe of this guest's kernel would be a second one that hears RoCE packets.
             self.guest.check("if rdma link show rxe0/1 >/dev/null 2>&1; then rdma link del rxe0; fi")
 

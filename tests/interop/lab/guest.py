@@ -4,6 +4,7 @@ One boot (about 6 s) serves many commands: each is one TCP connection to the gue
 can run side by side and one that hangs blocks no other.
 """
 
+import json
 import os
 import re
 import shutil
@@ -23,6 +24,15 @@ CONTROL_PORT = 1024
 
 _STATUS = re.compile(rb"\n@@rc (\d+)\n$")
 
+# Where on its bus the guest finds a NIC that a program is to have.
+PCI_ADDRESS = "0000:00:08.0"
+# The models of NICs that can be had so, as QEMU takes them behind an IOMMU.
+MODELS = {
+    "e1000e": "e1000e",
+    "vmxnet3": "vmxnet3",
+    "virtio": "virtio-net-pci,disable-legacy=on,iommu_platform=on,ats=on,mq={mq},rss={mq},host_mtu={mtu}",
+}
+
 
 @dataclass(frozen=True)
 class Nic:
@@ -36,6 +46,9 @@ class Nic:
     # How the gateway shares its address with the kernel: "af_xdp", "exception", "" = not at all (tap only). "siw": it uses the kernel's
     # TCP there, and the guest's RDMA device is siw.
     shares: str = ""
+    # One of MODELS: a program in the guest has the NIC by vfio-pci, behind an IOMMU, and the guest's kernel does not (tap only).
+    model: str = ""
+    queues: int = 1  # of the model, where it has several
     iwarp: bool = False  # the guest's RDMA device is siw, whatever is shared
 
     @property
@@ -45,17 +58,29 @@ class Nic:
 
 class Guest:
     def __init__(
-        self, nic: Nic, logs: Path, number: int = 2, name: str = "guest", memory_mb: int = 768, kernel: str = image.USUAL
+        self,
+        nic: Nic,
+        logs: Path,
+        number: int = 2,
+        name: str = "guest",
+        memory_mb: int = 768,
+        kernel: str = image.USUAL,
+        cpus: int = 1,
+        hugepages: int = 0,
     ) -> None:
+        """`hugepages` of 2 MiB are set aside at the start."""
         self.nic = nic
         self.name = name
         self.number = number  # last part of its addresses
         self.memory_mb = memory_mb
         self.kernel = kernel  # its series
+        self.cpus = cpus
+        self.hugepages = hugepages
         self.address = f"10.8.0.{number}"
         self.address_v6 = f"fd08::{number}"
         self._tap = f"ctl-{name}"[:15]
         self.log = logs / f"{name}.log"
+        self._monitor = RUN / f"{name}.qmp"
         self._qemu = Daemon(name, self._command(), self.log)
 
     def start(self, timeout: float = 240) -> None:
@@ -133,6 +158,22 @@ class Guest:
         times = Path(f"/proc/{self._qemu.pid}/stat").read_text().rpartition(")")[2].split()[11:13]
         return sum(map(int, times)) / os.sysconf("SC_CLK_TCK")
 
+    def set_link(self, up: bool) -> None:
+        """The cable of the NIC under test is pulled, or put back: QEMU tells the device (model only)."""
+        with socket.socket(socket.AF_UNIX) as channel:
+            channel.settimeout(30)
+            channel.connect(str(self._monitor))
+            with channel.makefile("rw") as lines:
+                lines.readline()  # its greeting
+                for command in (
+                    {"execute": "qmp_capabilities"},
+                    {"execute": "set_link", "arguments": {"name": "roce", "up": up}},
+                ):
+                    print(json.dumps(command), file=lines, flush=True)
+                    while "return" not in (answer := json.loads(lines.readline())):
+                        if "error" in answer:
+                            raise LabError(f"{self.name}: QEMU's monitor: {answer['error']}")
+
     def _check_alive(self) -> None:
         if not self._qemu.alive():
             last_words = re.search(r"(PANIC|Oops|BUG|Kernel panic).*", self._qemu.output())
@@ -178,7 +219,11 @@ class Guest:
             "-append",
             "console=ttyS0 quiet panic=-1 mitigations=off no_timer_check"
             f" cw.ctl={self.address}/24,{self.address_v6}/64 cw.roce=10.9.0.{n}/24,fd09::{n}/64"
-            f" cw.mtu={self.nic.mtu}{' cw.rdma=siw' if self.nic.rdma == 'siw' else ''}",
+            f" cw.mtu={self.nic.mtu}{' cw.rdma=siw' if self.nic.rdma == 'siw' else ''}"
+            f"{f' intel_iommu=on cw.vfio={PCI_ADDRESS}' if self.nic.model else ''}"
+            f"{f' hugepages={self.hugepages}' if self.hugepages else ''}",
+            "-smp",
+            f"{self.cpus}",
             "-device",
             "virtio-rng-pci,vectors=0",
             "-netdev",
@@ -218,11 +263,32 @@ class Guest:
                 "-device",
                 card,
             ]
+        elif self.nic.model:
+            command += self._card_behind_iommu()
         elif self.nic.kind == "tap":
             command += ["-netdev", f"tap,id=roce,ifname={self.nic.tap},script=no,downscript=no,vnet_hdr=off", "-device", card]
             if self.nic.capture:
                 command += ["-object", f"filter-dump,id=dump,netdev=roce,file={self.nic.capture},maxlen=9216"]
         return command
+
+    def _card_behind_iommu(self) -> list[str]:
+        """A machine with an IOMMU, a NIC that what it isolates can be given to, and the monitor, which has the NIC's cable."""
+        queues = self.nic.queues
+        backend = f"tap,id=roce,ifname={self.nic.tap},script=no,downscript=no,vnet_hdr=off"
+        card = MODELS[self.nic.model].format(mq="on" if queues > 1 else "off", mtu=self.nic.mtu)
+        return [
+            "-machine",
+            "q35",
+            # caching-mode tells the emulated devices of each change; device-iotlb serves the NIC's ATS.
+            "-device",
+            "intel-iommu,intremap=on,caching-mode=on,device-iotlb=on",
+            "-qmp",
+            f"unix:{self._monitor},server=on,wait=off",
+            "-netdev",
+            f"{backend},queues={queues}" if queues > 1 else backend,
+            "-device",
+            f"{card},netdev=roce,mac=52:54:00:09:00:{self.number:02x},bus=pcie.0,addr=0x{int(PCI_ADDRESS[8:10], 16):x}",
+        ]
 
 
 class Aside:

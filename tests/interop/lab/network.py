@@ -27,9 +27,10 @@ def set_up() -> None:
     ip("link", "set", "ctl", "up")
 
 
-def add_tap(name: str, mtu: int, bridge: str = "") -> None:
-    """A tap without addresses: the kernel of this machine must not answer on it in the gateway's place."""
-    ip("tuntap", "add", "dev", name, "mode", "tap")
+def add_tap(name: str, mtu: int, bridge: str = "", queues: int = 1) -> None:
+    """A tap without addresses: the kernel of this machine must not answer on it in the gateway's place. With several `queues`, a program may
+    open it as often."""
+    ip("tuntap", "add", "dev", name, "mode", "tap", *(["multi_queue"] if queues > 1 else []))
     _no_ipv6(name)
     if bridge:
         ip("link", "set", name, "master", bridge)

@@ -4,7 +4,8 @@ Three kinds:
   gateway    guest -RoCE-> causewayd -TCP-> Ganesha     what the suite is for
   direct     guest -TCP-> Ganesha                       proves guest, backend and workload without causewayd
   reference  guest -RoCE-> kernel NFS/RDMA server       proves the RDMA part of the client without causewayd
-With transport "verbs-rxe" or "verbs-siw" causewayd is in a guest of its own, on that kernel's RDMA device.
+With transport "verbs-rxe" or "verbs-siw" causewayd is in a guest of its own, on that kernel's RDMA device; with "vfio-..." it has a NIC of that
+model there.
 The gateway's backend may also be knfsd in a second guest, over TCP: it grants delegations, which Ganesha's VFS does not.
 """
 
@@ -25,6 +26,8 @@ from lab.reference import KnfsdTcp, Reference
 from lab.sandbox import RUN
 
 MOUNT_POINT = "/mnt"
+# Pairs of queues that QEMU's models of NICs have to be given; the others have as many as they have.
+QUEUES = {"virtio": 2}
 
 # What waits in the guest's kernel, for whom, and what its RPC clients think of their calls.
 _CLIENT_STATE = """ps
@@ -42,11 +45,12 @@ class Wire:
     """Cases with the same wire share a rig, that is, one boot of the guest."""
 
     kind: str  # "gateway", "direct", "reference", "peers"
-    transport: str  # "vhost", "tap", or "tcp" for direct; "af_xdp", "exception": a tap, and the gateway shares the kernel's address; "siw": iWARP; "verbs-rxe", "verbs-siw": two guests
+    transport: str  # "vhost", "tap", or "tcp" for direct; "af_xdp", "exception": a tap, and the gateway shares the kernel's address; "siw": iWARP; "verbs-rxe", "verbs-siw", "vfio-...": two guests
     roce_mtu: int  # 1024, 2048 or 4096; 0 for direct, siw and verbs
     backend: str = "ganesha"  # of a gateway: or "knfsd", in a second guest
     kernel: str = image.USUAL  # series of the client's Linux
     kerberos: bool = False  # Ganesha takes calls with Kerberos only
+    jumbo: bool = False  # the link carries more than RoCE's packets need
 
     @property
     def name(self) -> str:
@@ -59,16 +63,28 @@ class Wire:
             parts.append(f"linux{self.kernel}")
         if self.kerberos:
             parts.append("kerberos")
+        if self.jumbo:
+            parts.append("jumbo")
         return "-".join(parts)
 
     @property
     def link_mtu(self) -> int:
-        return {4096: 4500, 2048: 2200}.get(self.roce_mtu, 1500)
+        return 9000 if self.jumbo else {4096: 4500, 2048: 2200}.get(self.roce_mtu, 1500)
 
     @property
     def verbs(self) -> str:
         """The RDMA device on which causewayd serves in its guest; empty: it has a wire of its own."""
         return {"verbs-rxe": "rxe0", "verbs-siw": "siw0"}.get(self.transport, "")
+
+    @property
+    def model(self) -> str:
+        """Of the NIC that causewayd has in its guest by vfio-pci; empty: none."""
+        return self.transport[len("vfio-") :] if self.transport.startswith("vfio-") else ""
+
+    @property
+    def in_guest(self) -> bool:
+        """Causewayd has a guest of its own."""
+        return bool(self.verbs or self.model)
 
     @property
     def shares(self) -> bool:
@@ -85,7 +101,7 @@ class Rig:
         nic = Nic("none")
         if wire.transport == "vhost":
             nic = Nic("vhost", wire.link_mtu, socket=RUN / "vhost.sock")
-        elif wire.transport == "tap" or wire.verbs:
+        elif wire.transport == "tap" or wire.in_guest:
             pcap = logs / "roce.pcap" if capture else None
             nic = Nic("tap", wire.link_mtu, tap="roce-guest", capture=pcap, iwarp=wire.verbs == "siw0")
         elif wire.shares:
@@ -106,9 +122,18 @@ class Rig:
                 backend_address = f"127.0.0.1:{self.backend.port}"
                 self.mountd, self.mountd_v6 = network.CONTROL_HOST, network.CONTROL_HOST_V6
             if wire.kind == "gateway":
-                if wire.verbs:
+                if wire.in_guest:
                     at_control = backend_address.replace("127.0.0.1", network.CONTROL_HOST)
-                    self.gateway = GatewayGuest(logs, wire.link_mtu, backend=at_control, rdma=wire.verbs, number=1)
+                    self.gateway = GatewayGuest(
+                        logs,
+                        wire.link_mtu,
+                        port=f'addresses = ["{network.GATEWAY}/24", "{network.GATEWAY_V6}/64"]' if wire.model else "",
+                        backend=at_control,
+                        rdma=wire.verbs,
+                        number=1,
+                        model=wire.model,
+                        queues=QUEUES.get(wire.model, 1),
+                    )
                 else:
                     self.gateway = Gateway(nic, logs, backend_address)
                 self.server, self.server_v6, self.port = network.GATEWAY, network.GATEWAY_V6, gateway.PORT
@@ -118,7 +143,7 @@ class Rig:
         self.guest = Guest(nic, logs, kernel=wire.kernel)
 
     def start(self) -> None:
-        if self.wire.kind == "reference" or self.wire.verbs:
+        if self.wire.kind == "reference" or self.wire.in_guest:
             network.add_bridge("roce", self.wire.link_mtu)
             network.add_tap("roce-guest", self.wire.link_mtu, bridge="roce")
         if self.wire.kind == "reference":
