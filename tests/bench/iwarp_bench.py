@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """iWARP over loopback TCP, next to plain TCP between the same two CPUs.
 
-    tests/bench/iwarp_bench.py BUILD_DIR [--full] [--json FILE]
+    [ONLY=NAME[,NAME]...] tests/bench/iwarp_bench.py BUILD_DIR [--full] [--json FILE]
+
+ONLY: not all of these, but echo64_w1, echo64_w32 ...
 
   echo64      RPC/s of the bench program, over iWARP and RPC-over-RDMA, beside tcp_peer on ONC RPC over TCP: the same calls, checked
               by their client, a CPU for each side, on which all four poll. `asleep`: all four sleep when idle, ours after having
@@ -43,6 +45,11 @@ GIB = 1 << 30
 MILLION = 1_000_000
 IDLE_CONNECTIONS = 150
 PAIRS = 9  # of runs of a second
+ONLY = [name for name in os.environ.get("ONLY", "").split(",") if name]
+
+
+def is_wanted(name: str) -> bool:
+    return not ONLY or name in ONLY
 
 
 class Small(NamedTuple):
@@ -323,7 +330,7 @@ def measure(lab: Lab, _seconds: int, repeats: int, full: bool) -> list[dict[str,
     bench = Bench(lab, 1)
     pairs = PAIRS if full else 1
     rows: list[dict[str, Any]] = []
-    for small in SMALL if full else SMALL[:2]:
+    for small in filter(lambda each: is_wanted(each.name), SMALL if full else SMALL[:2]):
         for crc in (True, False):
             name = f"iwarp/{small.name}{'' if crc else '_no_crc'}"
             found = alternate(lab, name, pairs, lambda: bench.rpc(small, crc), lambda: bench.plain_rpc(small))
@@ -332,7 +339,7 @@ def measure(lab: Lab, _seconds: int, repeats: int, full: bool) -> list[dict[str,
             rows += added[:1] if small.polls else added[1:]
     gateway = bench.gateway(polls=False)
     try:
-        for bulk in BULK:
+        for bulk in filter(lambda each: is_wanted(each.name), BULK):
             for crc in (True, False):
                 name = f"iwarp/{bulk.name}{'' if crc else '_no_crc'}"
                 found = alternate(
@@ -343,6 +350,8 @@ def measure(lab: Lab, _seconds: int, repeats: int, full: bool) -> list[dict[str,
     finally:
         gateway.stop()
     idle: list[Sample] = []
+    if not is_wanted("idle"):
+        return rows
     for _ in range(repeats):
         lab.sample("idle", idle, bench.idle)
     rows.append(row("iwarp/bytes_per_idle_connection", idle, "bytes", more_is_better=False))
