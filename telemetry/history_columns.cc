@@ -78,11 +78,11 @@ std::string procedure(uint32_t index) {
   const rpcrdma::ProcedureName& name = rpcrdma::procedure_name(index);
   return fmt::format("{}/{}", name.program, name.procedure);
 }
-std::string chunk_list(uint32_t index) {
+std::string name_of_chunk_list(uint32_t index) {
   constexpr std::array kNames = {"read", "write", "reply"};
   return kNames[index];
 }
-constexpr uint32_t kChunkLists = static_cast<uint32_t>(rpcrdma::ChunkKind::kCount);
+constexpr uint32_t kChunkListCount = static_cast<uint32_t>(rpcrdma::ChunkKind::kCount);
 
 const gateway::BackendStats& backend(const Core& core, uint32_t index) {
   return core.gateway.backends[index];
@@ -110,10 +110,10 @@ const Row kColumnRows[] = {
     {"roce_bytes_tx", kCounter, [](const Core& c, uint32_t) { return sum_ports(c, &PortStats::roce_tx_bytes); }},
     {"roce_packets_rx", kCounter, [](const Core& c, uint32_t) { return sum_ports(c, &PortStats::roce_rx_packets); }},
     {"roce_packets_tx", kCounter, [](const Core& c, uint32_t) { return sum_ports(c, &PortStats::roce_tx_packets); }},
-    {"chunk_bytes", kCounter, [](const Core& c, uint32_t i) { return c.rpcrdma.chunks[i].bytes; }, Over::kLabel, kChunkLists,
-     chunk_list},
-    {"chunks", kCounter, [](const Core& c, uint32_t i) { return c.rpcrdma.chunks[i].chunks; }, Over::kLabel, kChunkLists,
-     chunk_list},
+    {"chunk_bytes", kCounter, [](const Core& c, uint32_t i) { return c.rpcrdma.chunks[i].bytes; }, Over::kLabel, kChunkListCount,
+     name_of_chunk_list},
+    {"chunks", kCounter, [](const Core& c, uint32_t i) { return c.rpcrdma.chunks[i].chunks; }, Over::kLabel, kChunkListCount,
+     name_of_chunk_list},
     // Connections and credits
     {"connections", kGauge, [](const Core& c, uint32_t) { return c.gateway.connections_open; }},
     {"connections_half_open", kGauge, [](const Core& c, uint32_t) { return c.connections.half_open; }},
