@@ -431,9 +431,9 @@ def addresses_agree(box: Box) -> None:
     gateway = box.gateway(metrics_extra="addresses_max = 2")
     gateway.start_ready()
     expect_equal("series without a client", "causeway_address_calls_total{" in gateway.metrics().text, False)
-    # One after the other: each has the link to itself. The last two of three are told of, or who made the most calls.
+    # One after the other: each has the link to itself.
     reports = {}
-    for host, window in ((2, 1), (3, 8), (4, 8)):
+    for host, window in ((2, 1), (3, 4), (4, 8)):
         load = box.load(host=host, operation="sink", size=SINK_BYTES, connections=2, window=window, seconds=1)
         load.wait_connected()
         address = f"10.9.0.{host}"
@@ -442,7 +442,8 @@ def addresses_agree(box: Box) -> None:
     after = gateway.metrics()
     calls = {address: after.total("causeway_address_calls_total", address=address) for address in reports}
     told = [address for address, count in calls.items() if count]
-    expect_equal("addresses", told, ["10.9.0.3", "10.9.0.4"])
+    busiest = sorted(reports, key=lambda address: reports[address]["calls"])[1:]
+    expect_equal("addresses", sorted(told), sorted(busiest))
     expect_equal("the others", after.total("causeway_addresses_untold"), 1)
     for address in told:
         _expect_covers(calls[address], reports[address]["calls"], f"calls of {address}")
