@@ -7,6 +7,7 @@ namespace cw::dataplane {
 TroubleWatch::TroubleWatch(std::span<const std::unique_ptr<Port>> ports, const BufferPools& pools)
     : ports_(ports), pools_(pools) {
   for (const std::unique_ptr<Port>& port : ports_) {
+    port->look_at_link();
     up_.push_back(port->link_up());
   }
 }
@@ -24,6 +25,7 @@ void TroubleWatch::turn(Instant now) {
 
 void TroubleWatch::look_at_links() {
   for (size_t i = 0; i < ports_.size(); ++i) {
+    ports_[i]->look_at_link();
     const bool up = ports_[i]->link_up();
     if (up == up_[i]) {
       continue;

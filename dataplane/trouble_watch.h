@@ -1,5 +1,5 @@
-// Says in the log what no connection's end tells: a link that goes down or comes up, a buffer pool that is empty. The
-// counters say the same to Prometheus; the log says it to who reads why a client stood still.
+// Asks devices for their links, and says in the log what no connection's end tells: a link that goes down or comes up, a buffer
+// pool that is empty. The counters say the same to Prometheus; the log says it to who reads why a client stood still.
 #pragma once
 
 #include <array>

@@ -273,6 +273,7 @@ std::unique_ptr<Port> Port::open(const PortSettings& settings, MbufPools& pools,
     port->relay_->start();
     port->wait_for_link();
   }
+  port->look_at_link();
   return port;
 }
 
@@ -351,18 +352,12 @@ std::string Port::interface() const {
   return settings_.beside_kernel ? control::doctor::kernel_interface_of(settings_.device).value_or("") : "";
 }
 
-bool Port::link_up() const {
-  if (!interface_is_up(kernel_interface(settings_.device))) {
-    return false;
-  }
+void Port::look_at_link() {
   rte_eth_link link{};
-  return rte_eth_link_get_nowait(id_, &link) == 0 && link.link_status == RTE_ETH_LINK_UP;
-}
-
-uint32_t Port::link_mbps() const {
-  rte_eth_link link{};
-  const bool known = rte_eth_link_get_nowait(id_, &link) == 0 && link.link_speed != RTE_ETH_SPEED_NUM_UNKNOWN;
-  return known && link.link_status == RTE_ETH_LINK_UP ? link.link_speed : 0;
+  const bool up = interface_is_up(kernel_interface(settings_.device)) && rte_eth_link_get_nowait(id_, &link) == 0 &&
+                  link.link_status == RTE_ETH_LINK_UP;
+  link_up_.store(up, std::memory_order_relaxed);
+  link_mbps_.store(up && link.link_speed != RTE_ETH_SPEED_NUM_UNKNOWN ? link.link_speed : 0, std::memory_order_relaxed);
 }
 
 uint64_t Port::rx_missed() const {

@@ -4,6 +4,7 @@
 
 #include <rte_ethdev.h>
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -62,9 +63,13 @@ class Port {
   [[nodiscard]] const std::string& driver() const { return driver_; }
   // The kernel's, of a port beside it; else empty.
   [[nodiscard]] std::string interface() const;
-  [[nodiscard]] bool link_up() const;
+  // Asks the device for its link; one thread at a time, and no poll core. Two at once are told by the driver of e1000e that the
+  // link is down, and it waits for the PHY.
+  void look_at_link();
+  // At the last look.
+  [[nodiscard]] bool link_up() const { return link_up_.load(std::memory_order_relaxed); }
   // As the driver reports it; 0: it does not know.
-  [[nodiscard]] uint32_t link_mbps() const;
+  [[nodiscard]] uint32_t link_mbps() const { return link_mbps_.load(std::memory_order_relaxed); }
   [[nodiscard]] uint64_t rx_missed() const;  // by the device: imissed
   [[nodiscard]] uint64_t rx_no_mbuf() const;
   [[nodiscard]] uint64_t rx_errors() const;  // broken on the wire: ierrors
@@ -91,6 +96,8 @@ class Port {
   bool started_ = false;
   bool sends_one_segment_ = false;
   wire::MacAddress mac_;
+  std::atomic<bool> link_up_ = false;
+  std::atomic<uint32_t> link_mbps_ = 0;
   std::string driver_;
   DeviceLeases leases_;                // the relay's while the link is down; else the cores'
   std::unique_ptr<NameClaim> claim_;   // vhost in the server role only

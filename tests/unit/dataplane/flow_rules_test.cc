@@ -173,6 +173,18 @@ TEST_F(FlowRulesTest, ADriverWithNeitherRulesNorRssLeavesItToTheCores) {
   EXPECT_EQ(port->steering(), PortSteering::kSoftware);
 }
 
+// Poll cores and the admin socket have what the control thread found.
+TEST_F(FlowRulesTest, TheDeviceIsAskedForItsLinkByWhoLooksAlone) {
+  ASSERT_EQ(open(), "");
+  TestNic::link_questions() = 0;
+  EXPECT_TRUE(port->link_up());
+  EXPECT_GT(port->link_mbps(), 0u);
+  EXPECT_EQ(TestNic::link_questions(), 0u);
+  port->look_at_link();
+  EXPECT_TRUE(port->link_up());
+  EXPECT_EQ(TestNic::link_questions(), 1u);
+}
+
 TEST_F(FlowRulesTest, OneCoreNeedsNoRules) {
   ASSERT_EQ(open(), "");
   EXPECT_EQ(port->steering(), PortSteering::kNone);

@@ -24,6 +24,7 @@ struct State {
   size_t created_max = std::numeric_limits<size_t>::max();
   bool isolates = true;
   bool deals = true;
+  uint32_t link_questions = 0;
   uint16_t port = RTE_MAX_ETHPORTS;
   std::list<std::string> rules;  // whose addresses stand for them
 };
@@ -140,6 +141,10 @@ bool& TestNic::isolates() {
   return state().isolates;
 }
 
+uint32_t& TestNic::link_questions() {
+  return state().link_questions;
+}
+
 bool& TestNic::deals() {
   return state().deals;
 }
@@ -161,6 +166,8 @@ int real_configure(uint16_t port, uint16_t rx, uint16_t tx, const rte_eth_conf* 
 int nic_start(uint16_t port) asm("__wrap_rte_eth_dev_start");
 int real_start(uint16_t port) asm("__real_rte_eth_dev_start");
 int nic_promiscuous(uint16_t port) asm("__wrap_rte_eth_promiscuous_enable");
+int nic_link(uint16_t port, rte_eth_link* link) asm("__wrap_rte_eth_link_get_nowait");
+int real_link(uint16_t port, rte_eth_link* link) asm("__real_rte_eth_link_get_nowait");
 int nic_stop(uint16_t port) asm("__wrap_rte_eth_dev_stop");
 int real_stop(uint16_t port) asm("__real_rte_eth_dev_stop");
 int nic_close(uint16_t port) asm("__wrap_rte_eth_dev_close");
@@ -239,6 +246,11 @@ int nic_start(uint16_t port) {
 int nic_promiscuous(uint16_t /*port*/) {
   state().calls.emplace_back("promiscuous");
   return 0;
+}
+
+int nic_link(uint16_t port, rte_eth_link* link) {
+  ++state().link_questions;
+  return real_link(port, link);
 }
 
 int nic_stop(uint16_t port) {

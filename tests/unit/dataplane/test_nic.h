@@ -28,6 +28,8 @@ class TestNic {
   // Creating fails from this one on.
   static size_t& created_max();
   static bool& isolates();
+  // Whoever asked for its link, so often.
+  static uint32_t& link_questions();
   // It has RSS, as at first.
   static bool& deals();
 };
