@@ -46,10 +46,14 @@ uint64_t pool_of(uint64_t count, uint64_t each, uint64_t page) {
   return objects_bytes(count, each, page) + links + kCachesBytes + kPoolBytes;
 }
 
-// Bytes in front of a frame that are the device's: the kernel's, of each AF_XDP frame.
-uint32_t front_bytes(const std::string& device) {
+// Bytes that a device wants besides the frame: the kernel's, of each AF_XDP frame; and what drivers of NICs add to the MTU before
+// they compare it with a buffer. net_virtio's own header is the longest, and it refuses a buffer that is shorter; others count a
+// CRC and a second VLAN tag.
+uint32_t device_bytes(const std::string& device) {
   constexpr uint32_t kXdpPacketHeadroom = 256;
-  return is_af_xdp(device) ? kXdpPacketHeadroom : 0;
+  constexpr uint32_t kNicBytes = 12;
+  const bool is_nic = !device.starts_with("net_") && !device.starts_with("eth_");
+  return is_af_xdp(device) ? kXdpPacketHeadroom : is_nic ? kNicBytes : 0;
 }
 
 // A frame size that the device demands of every mbuf (net_af_packet copies whole ring slots).
@@ -77,7 +81,7 @@ std::optional<std::string> device_argument(const std::string& device, const std:
 uint32_t packet_data_bytes(const std::string& device, uint32_t mtu) {
   constexpr uint32_t kLinkBytes = 14 + 4;  // Ethernet and one VLAN tag
   constexpr uint32_t kFrameBytesMin = 2048;
-  const uint32_t frame = std::max({mtu + kLinkBytes + front_bytes(device), slot_bytes(device), kFrameBytesMin});
+  const uint32_t frame = std::max({mtu + kLinkBytes + device_bytes(device), slot_bytes(device), kFrameBytesMin});
   return static_cast<uint32_t>(kHeadroomBytes + round_up(frame, kLineBytes));
 }
 

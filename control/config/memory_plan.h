@@ -46,7 +46,7 @@ inline constexpr uint32_t kTrailerDataBytes = kHeadroomBytes + 16;
 // That each RDMA device of transport = "verbs" has registered, and the kernel so keeps in memory: what the buffers lie in.
 [[nodiscard]] uint64_t registered_bytes(const Config& config);
 
-// Data room of the packet buffers that a port of the device needs: a frame, what the device puts before it, the headroom.
+// Data room of the packet buffers that a port of the device needs: a frame, what the device wants besides, the headroom.
 [[nodiscard]] uint32_t packet_data_bytes(const std::string& device, uint32_t mtu);
 // What the arguments of a device say under a key; nothing when it is not among them.
 [[nodiscard]] std::optional<std::string> device_argument(const std::string& device, const std::string& key);

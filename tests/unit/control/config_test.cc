@@ -14,6 +14,7 @@
 #include "control/config/config_check.h"
 #include "control/config/config_file.h"
 #include "control/config/config_parse.h"
+#include "control/config/memory_plan.h"
 #include "control/config/suggest.h"
 
 namespace cw::control {
@@ -322,6 +323,14 @@ TEST(BufferPlan, RingsOfNicsHoldBuffersOfTheirOwn) {
   const uint32_t without = plan_buffers(config).packets;
   config.ports[0].device = "0000:3b:00.0";
   EXPECT_EQ(plan_buffers(config).packets, without + 2048);
+}
+
+// net_virtio refuses a buffer that does not hold the MTU, an Ethernet header, a VLAN tag and its own header.
+TEST(MemoryPlan, BuffersHoldWhatDriversOfNicsReckonWith) {
+  constexpr uint32_t kHeadroomBytes = 128;
+  for (uint32_t mtu = 1280; mtu <= 9000; ++mtu) {
+    ASSERT_GE(packet_data_bytes("0000:3b:00.0", mtu), kHeadroomBytes + mtu + 14 + 4 + 12) << mtu;
+  }
 }
 
 TEST(ConfigFile, LoadsAndSortsProblemsByLine) {
