@@ -60,6 +60,8 @@ def cores(rig: Rig) -> None:
             f"{server.ctl('status')}\n{server.ctl('connections')}\n{server.doctor()}\n{after.text}"
         )
     served = after.by_label("causeway_lcore_connections", "lcore")
+    if "link is down" in server.log():
+        raise LabError("the gateway says that its link is down, and nobody touched the cable")
     if sorted(served.values()) != [len(VERSIONS) / 2] * 2:
         raise LabError(f"{len(VERSIONS)} connections are served by cores as {served}")
     received = _rise(before, after, "causeway_lcore_frames_received_total")
