@@ -6,12 +6,12 @@
 #include <tuple>
 #include <utility>
 
+#include "telemetry/metric_sample.h"
 #include "telemetry/metric_table.h"
 
 namespace cw::telemetry {
 namespace {
 
-using prometheus::ClientMetric;
 using prometheus::MetricFamily;
 using prometheus::MetricType;
 
@@ -60,14 +60,6 @@ constexpr AddressSeries kSeries[] = {
      seconds_of},
 };
 
-ClientMetric sample_with(std::vector<ClientMetric::Label> labels, double value) {
-  ClientMetric metric;
-  metric.label = std::move(labels);
-  metric.counter.value = value;  // the serializer reads the one that the family's type names
-  metric.gauge.value = value;
-  return metric;
-}
-
 }  // namespace
 
 std::vector<MetricFamily> address_metrics(std::vector<control::ActivityStatus> activity, uint32_t addresses_max) {
@@ -82,18 +74,18 @@ std::vector<MetricFamily> address_metrics(std::vector<control::ActivityStatus> a
       families.push_back({series.name.name, series.name.help, series.type, {}});
     }
     for (size_t i = 0; i < told; ++i) {
-      std::vector<ClientMetric::Label> labels = {{"address", activity[i].client}, {"client", activity[i].section}};
+      Labels labels = {{"address", activity[i].client}, {"client", activity[i].section}};
       if (series.direction != nullptr) {
         labels.push_back({"direction", series.direction});
       }
-      families.back().metric.push_back(sample_with(std::move(labels), series.get(activity[i])));
+      families.back().metric.push_back(sample(std::move(labels), series.get(activity[i])));
     }
   }
   families.push_back(
       {"causeway_addresses_untold",
        "Client addresses that the gateway remembers and that have no series, since there are more than addresses_max.",
        MetricType::Gauge,
-       {sample_with({}, static_cast<double>(activity.size() - told))}});
+       {sample({}, static_cast<double>(activity.size() - told))}});
   return families;
 }
 

@@ -1,5 +1,5 @@
 // What the busiest client addresses do: series for those who ask for them ([metrics] addresses_max). An address is a label that
-// clients bring along, so there is a bound, and what is beyond it is a number.
+// clients bring along, so there is a bound; of those beyond it only their number is told.
 #pragma once
 
 #include <prometheus/metric_family.h>

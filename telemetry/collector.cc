@@ -11,6 +11,7 @@
 #include "telemetry/address_metrics.h"
 #include "telemetry/cut_off.h"
 #include "telemetry/log.h"
+#include "telemetry/metric_sample.h"
 #include "telemetry/metric_table.h"
 
 namespace cw::telemetry {
@@ -19,15 +20,6 @@ namespace {
 using prometheus::ClientMetric;
 using prometheus::MetricFamily;
 using prometheus::MetricType;
-using Labels = std::vector<ClientMetric::Label>;
-
-ClientMetric sample(Labels labels, double value) {
-  ClientMetric metric;
-  metric.label = std::move(labels);
-  metric.counter.value = value;  // the serializer reads the one that the family's type names
-  metric.gauge.value = value;
-  return metric;
-}
 
 ClientMetric histogram_sample(Labels labels, const Histogram& histogram) {
   ClientMetric metric;
@@ -403,16 +395,12 @@ std::vector<RdmaPortState> Collector::rdma_ports() const {
 
 std::vector<MetricFamily> Collector::Collect() const {
   // Before the lock: a device that is slow to answer its driver keeps no probe waiting.
-  const std::vector<std::string> devices = rdma_devices();
-  std::vector<MetricFamily> of_rdma_ports;
-  if (!devices.empty()) {
-    of_rdma_ports = rdma_port_metrics(sources_.rdma_folder, devices);
-  }
+  const std::vector<RdmaPortState> ports = rdma_ports();
+  std::vector<MetricFamily> of_rdma_ports = rdma_port_metrics(sources_.rdma_folder, ports);
   std::vector<MetricFamily> of_addresses;
   if (addresses_max_ > 0) {
     of_addresses = address_metrics(view_->activity(), addresses_max_);
   }
-  const std::vector<RdmaPortState> ports = rdma_ports();
   const std::lock_guard lock(mutex_);
   const Health health = judge(refresh(), ports);
   std::vector<MetricFamily> families;

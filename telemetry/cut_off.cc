@@ -13,7 +13,7 @@ namespace {
 // Of a device; of all when it has no name.
 std::string why_no_port(std::string_view device, std::span<const RdmaPortState> ports) {
   const auto is_its = [device](const RdmaPortState& port) {
-    return !port.port.empty() && (device.empty() || port.device == device);
+    return port.is_there() && (device.empty() || port.device == device);
   };
   if (std::ranges::any_of(ports, [&](const RdmaPortState& port) { return is_its(port) && port.is_active(); })) {
     return {};

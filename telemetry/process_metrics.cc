@@ -11,6 +11,8 @@
 #include <sstream>
 #include <string>
 
+#include "telemetry/metric_sample.h"
+
 namespace cw::telemetry {
 namespace {
 
@@ -18,10 +20,7 @@ using prometheus::MetricFamily;
 using prometheus::MetricType;
 
 MetricFamily family(const char* name, const char* help, MetricType type, double value) {
-  prometheus::ClientMetric metric;
-  metric.counter.value = value;
-  metric.gauge.value = value;
-  return {name, help, type, {metric}};
+  return {name, help, type, {sample({}, value)}};
 }
 
 // Seconds since 1970 at which the process started: the boot time of the system plus field 22 of /proc/self/stat. 0 when unknown.

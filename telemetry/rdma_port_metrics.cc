@@ -10,6 +10,7 @@
 #include <system_error>
 #include <utility>
 
+#include "telemetry/metric_sample.h"
 #include "telemetry/metric_table.h"
 
 namespace cw::telemetry {
@@ -162,26 +163,17 @@ std::vector<std::string> resolve(const fs::path& folder, std::span<const std::st
   return names;
 }
 
-struct PortFolder {
-  std::string device;
-  std::string number;
-  fs::path path;
-};
-
-ClientMetric sample_of(const PortFolder& port, const char* label, const char* label_value, double value) {
-  ClientMetric metric;
-  metric.label = {{"device", port.device}, {"port", port.number}};
+ClientMetric sample_of(const RdmaPortState& port, const char* label, const char* label_value, double value) {
+  Labels labels = {{"device", port.device}, {"port", port.port}};
   if (label != nullptr) {
-    metric.label.push_back({label, label_value});
+    labels.push_back({label, label_value});
   }
-  metric.counter.value = value;
-  metric.gauge.value = value;
-  return metric;
+  return sample(std::move(labels), value);
 }
 
-std::optional<double> value_of(const PortFolder& port, const RdmaPortCounter& counter) {
+std::optional<double> value_of(const fs::path& port, const RdmaPortCounter& counter) {
   for (const RdmaPortCounter::Source& source : counter.sources) {
-    const auto value = source.file == nullptr ? std::nullopt : number_of(port.path / source.file);
+    const auto value = source.file == nullptr ? std::nullopt : number_of(port / source.file);
     if (value) {
       return *value * source.unit;
     }
@@ -209,19 +201,12 @@ std::vector<RdmaPortState> rdma_port_states(const fs::path& folder, std::span<co
   return states;
 }
 
-std::vector<MetricFamily> rdma_port_metrics(const fs::path& folder, std::span<const std::string> devices) {
-  std::vector<PortFolder> ports;
-  for (const std::string& device : resolve(folder, devices)) {
-    for (const std::string& number : names_in(folder / device / "ports", kRdmaPortsMax)) {
-      ports.push_back({device, number, folder / device / "ports" / number});
-    }
-  }
+std::vector<MetricFamily> rdma_port_metrics(const fs::path& folder, std::span<const RdmaPortState> ports) {
   std::vector<MetricFamily> families;
   MetricFamily active{kRdmaPortActive.name, kRdmaPortActive.help, MetricType::Gauge, {}};
-  for (const PortFolder& port : ports) {
-    const std::string state = state_of(port.path);
-    if (!state.empty()) {
-      active.metric.push_back(sample_of(port, nullptr, nullptr, state == kRdmaPortIsActive ? 1 : 0));
+  for (const RdmaPortState& port : ports) {
+    if (port.is_there() && !port.state.empty()) {
+      active.metric.push_back(sample_of(port, nullptr, nullptr, port.is_active() ? 1 : 0));
     }
   }
   families.push_back(std::move(active));
@@ -229,8 +214,9 @@ std::vector<MetricFamily> rdma_port_metrics(const fs::path& folder, std::span<co
     if (families.back().name != counter.name) {
       families.push_back({counter.name, counter.help, MetricType::Counter, {}});
     }
-    for (const PortFolder& port : ports) {
-      if (const auto value = value_of(port, counter)) {
+    for (const RdmaPortState& port : ports) {
+      const auto value = port.is_there() ? value_of(folder / port.device / "ports" / port.port, counter) : std::nullopt;
+      if (value) {
         families.back().metric.push_back(sample_of(port, counter.label, counter.value, *value));
       }
     }

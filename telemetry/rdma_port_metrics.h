@@ -40,6 +40,7 @@ struct RdmaPortState {
   std::string device;
   std::string port;   // its number; empty: the device is not there, or has no port
   std::string state;  // "ACTIVE", "DOWN"; of a device that is not there "absent"
+  [[nodiscard]] bool is_there() const { return !port.empty(); }
   [[nodiscard]] bool is_active() const { return state == kRdmaPortIsActive; }
 };
 // The ports of the devices in a folder like kRdmaFolder; a name that is empty stands for all of them. A device that is named and
@@ -47,9 +48,8 @@ struct RdmaPortState {
 [[nodiscard]] std::vector<RdmaPortState> rdma_port_states(const std::filesystem::path& folder,
                                                           std::span<const std::string> devices);
 
-// Of the devices in a folder like kRdmaFolder; a name that is empty stands for all of them. A file that is not there, or has no
-// number, has no series.
+// Of rdma_port_states() of the same folder. A file that is not there, or has no number, has no series.
 [[nodiscard]] std::vector<prometheus::MetricFamily> rdma_port_metrics(const std::filesystem::path& folder,
-                                                                      std::span<const std::string> devices);
+                                                                      std::span<const RdmaPortState> ports);
 
 }  // namespace cw::telemetry

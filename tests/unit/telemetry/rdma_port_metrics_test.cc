@@ -12,9 +12,13 @@
 namespace cw::telemetry {
 namespace {
 
+std::vector<prometheus::MetricFamily> metrics_of(const std::string& folder, const std::vector<std::string>& devices) {
+  return rdma_port_metrics(folder, rdma_port_states(folder, devices));
+}
+
 std::map<std::string, double> series_of(const SyntheticRdma& rdma, const std::vector<std::string>& devices) {
   std::map<std::string, double> series;
-  for (const control::NamedValue& value : flatten(rdma_port_metrics(rdma.folder(), devices))) {
+  for (const control::NamedValue& value : flatten(metrics_of(rdma.folder(), devices))) {
     EXPECT_TRUE(series.emplace(value.name, value.value).second) << "series twice: " << value.name;
   }
   return series;
@@ -59,14 +63,14 @@ TEST(RdmaPortMetrics, WhatTheKernelDoesNotSayHasNoSeries) {
             (std::map<std::string, double>{{"causeway_rdma_port_active{device=\"siw0\",port=\"1\"}", 1},
                                            {"causeway_rdma_port_transmit_discards_total{device=\"siw0\",port=\"1\"}", 7}}));
   rdma.remove("siw0");
-  EXPECT_TRUE(rdma_port_metrics(rdma.folder(), std::vector<std::string>{"siw0"}).empty()) << "a device that has gone";
+  EXPECT_TRUE(metrics_of(rdma.folder(), {"siw0"}).empty()) << "a device that has gone";
 }
 
 TEST(RdmaPortMetrics, AFamilyWithoutASeriesIsLeftOut) {
   SyntheticRdma rdma;
   rdma.write("siw0/ports/1/state", "4: ACTIVE\n");
-  EXPECT_EQ(rdma_port_metrics(rdma.folder(), std::vector<std::string>{"siw0"}).size(), 1u);
-  EXPECT_TRUE(rdma_port_metrics(rdma.folder() + "/none", std::vector<std::string>{""}).empty());
+  EXPECT_EQ(metrics_of(rdma.folder(), {"siw0"}).size(), 1u);
+  EXPECT_TRUE(metrics_of(rdma.folder() + "/none", {""}).empty());
 }
 
 TEST(RdmaPortMetrics, DriversHaveNamesOfTheirOwn) {
