@@ -1,6 +1,7 @@
 #include "base/ip_address.h"
 
 #include <charconv>
+#include <cstdio>
 
 namespace cw {
 namespace {
@@ -174,6 +175,12 @@ std::array<char, kIpTextBytes> to_text(const IpAddress& address) {
   } else {
     write_v6(text.data(), end, address);
   }
+  return text;
+}
+
+std::array<char, kIpPortTextBytes> to_text(const IpAddress& address, uint16_t port) {
+  std::array<char, kIpPortTextBytes> text{};
+  (void)std::snprintf(text.data(), text.size(), address.is_v4() ? "%s:%u" : "[%s]:%u", to_text(address).data(), unsigned{port});
   return text;
 }
 

@@ -50,6 +50,10 @@ struct IpAddress {
 inline constexpr size_t kIpTextBytes = 46;
 [[nodiscard]] std::array<char, kIpTextBytes> to_text(const IpAddress& address);
 
+// The same with a port: "192.0.2.1:20049", "[2001:db8::1]:20049".
+inline constexpr size_t kIpPortTextBytes = kIpTextBytes + 8;
+[[nodiscard]] std::array<char, kIpPortTextBytes> to_text(const IpAddress& address, uint16_t port);
+
 // "192.0.2.1", "2001:db8::1", "::ffff:192.0.2.1" (which is 192.0.2.1). No zone, no prefix length, no leading zeros in IPv4:
 // kBadValue otherwise.
 [[nodiscard]] Result<IpAddress> parse_ip(std::string_view text);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
 
 #ifdef CAUSEWAY_USDT
 #define _SDT_HAS_SEMAPHORES 1
@@ -33,11 +32,7 @@ void fire([[maybe_unused]] const TransportEvent& event) {
   const Text wire(event.wire);
   const Text name(event.event);
   const Text reason(event.reason);
-  Text peer("");
-  if (event.peer_port != 0) {
-    (void)std::snprintf(peer.bytes.data(), peer.bytes.size(), event.peer.is_v4() ? "%s:%u" : "[%s]:%u",
-                        to_text(event.peer).data(), unsigned{event.peer_port});
-  }
+  const Text peer(event.peer_port != 0 ? to_text(event.peer, event.peer_port).data() : "");
   DTRACE_PROBE6(causeway, transport_event, wire.c_str(), name.c_str(), reason.c_str(), event.local_qpn, peer.c_str(),
                 event.sequence);
 #endif

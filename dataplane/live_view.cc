@@ -27,11 +27,6 @@ std::string address_text(const IpAddress& address) {
   return std::string(to_text(address).data());
 }
 
-std::string peer_text(const IpAddress& address, uint16_t port) {
-  return address.is_v4() ? fmt::format("{}:{}", address_text(address), port)
-                         : fmt::format("[{}]:{}", address_text(address), port);
-}
-
 using ValuesByName = std::unordered_map<std::string, double>;  // names with their labels
 
 ValuesByName by_name(std::vector<control::NamedValue>&& named) {
@@ -455,7 +450,7 @@ std::vector<control::TransportEventStatus> LiveView::transport_events(uint32_t e
                       .first_ago = now - event.first,
                       .lcore = cpus[core],
                       .local_qpn = event.local_qpn.value(),
-                      .peer = event.peer_port == 0 ? "" : peer_text(event.peer, event.peer_port),
+                      .peer = event.peer_port == 0 ? "" : control::to_string(control::SocketAddress{event.peer, event.peer_port}),
                       .event = std::string(event.event),
                       .reason = std::string(event.reason),
                       .sequence = event.sequence,

@@ -86,8 +86,7 @@ std::string to_string(const IpPrefix& prefix) {
 }
 
 std::string to_string(const SocketAddress& address) {
-  const std::string host = to_string(address.address);
-  return address.address.is_v4() ? fmt::format("{}:{}", host, address.port) : fmt::format("[{}]:{}", host, address.port);
+  return to_text(address.address, address.port).data();
 }
 
 std::string to_string(const wire::MacAddress& address) {
