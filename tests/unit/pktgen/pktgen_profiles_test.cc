@@ -23,7 +23,8 @@ namespace {
 
 constexpr Shape kShapes[] = {{false, 0}, {true, 0}, {false, 7}, {true, 7}};
 
-// Counters that follow from the answers and from time passing, of which a profile promises nothing.
+// Counters that follow from the answers, from time passing or from other counters (a core's frames are those of its ports), of
+// which a profile promises nothing.
 const std::set<std::string> kConsequences = {
     "causeway_roce_acks_total",
     "causeway_roce_naks_total",
@@ -34,6 +35,7 @@ const std::set<std::string> kConsequences = {
     "causeway_roce_queue_pairs_created_total",
     "causeway_roce_queue_pairs_destroyed_total",
     "causeway_rpcrdma_pullups_total",
+    "causeway_lcore_frames_received_total",
 };
 
 bool is_promised(const Sample& sample) {
