@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Iterator
 
-from harness import ROOT, Box, Load, expect, expect_equal
+from harness import ROOT, Box, Gateway, Load, expect, expect_equal
 from ipsec_lab import (
     CONNECTION,
     POLICIES,
@@ -527,14 +527,19 @@ def a_phase_2_delete_ends_no_stream(box: Box) -> None:
     gateway.terminate()
 
 
-# Proves RDMAP-8.2.2-10, RDMAP-8.2.2-13, RDMAP-8.2.2-15, RDMAP-8.2.2-16, RDMAP-8.2.2-17: digital signatures in both modes, each
-# of which names the authority on the wire; a certificate on the revocation list is as good as none.
-def certificates_in_both_modes(box: Box) -> None:
-    authority = Authority(box, "RSA")
-    pair = Pair(box)
+def _certified(box: Box, keys: str) -> tuple[Authority, Pair, Gateway]:
+    """Both hosts have certificates of one authority, the strict rules are in force, and the gateway serves."""
+    authority, pair = Authority(box, keys), Pair(box)
     pair.only_ipsec()
     gateway = pair.start_gateway()
     authority.hand_out(pair)
+    return authority, pair, gateway
+
+
+# Proves RDMAP-8.2.2-10, RDMAP-8.2.2-13, RDMAP-8.2.2-15, RDMAP-8.2.2-16, RDMAP-8.2.2-17: digital signatures in both modes, each
+# of which names the authority on the wire; a certificate on the revocation list is as good as none.
+def certificates_in_both_modes(box: Box) -> None:
+    authority, pair, gateway = _certified(box, "RSA")
     tap = Tap(pair.server)
     for aggressive, mode in (("no", MAIN_MODE), ("yes", AGGRESSIVE_MODE)):
         pair.take_policies("rfc3723-cert", aggressive=aggressive)
@@ -563,11 +568,7 @@ def certificates_in_both_modes(box: Box) -> None:
 
 def ikev2_as_recommended(box: Box) -> None:
     """With new keys under load, and with an SA that the gateway deletes: no call is lost, and the client brings up another by itself."""
-    authority = Authority(box, "EC")
-    pair = Pair(box)
-    pair.only_ipsec()
-    gateway = pair.start_gateway()
-    authority.hand_out(pair)
+    authority, pair, gateway = _certified(box, "EC")
     pair.take_policies("ikev2")
     tap = Tap(pair.server)
     pair.client.initiate()

@@ -13,8 +13,8 @@ from pathlib import Path
 from lab import gateway, network
 from lab.daemon import LabError, wait_until
 from lab.ganesha import Ganesha
-from lab.gateway_guest import GatewayGuest
-from lab.guest import Guest, Nic
+from lab.gateway_guest import GatewayGuest, in_front_of
+from lab.guest import Guest
 from lab.metrics import Metrics
 from lab.rig import MOUNT_POINT
 
@@ -48,9 +48,6 @@ def _changed(before: Metrics, after: Metrics) -> list[str]:
 
 def clock_step(logs: Path) -> None:
     """Both clocks, one after the other, by each of HOURS: writes go on within seconds, nothing times out, no connection ends."""
-    network.add_bridge("roce", MTU)
-    network.add_tap("roce-guest", MTU, bridge="roce")
-    backend, client = Ganesha(logs), Guest(Nic("tap", MTU, tap="roce-guest"), logs)
     # Timers that are due while the clock is stepped.
     server = GatewayGuest(
         logs,
@@ -59,10 +56,7 @@ def clock_step(logs: Path) -> None:
         f'addresses = ["{network.GATEWAY}/24"]',
         "[roce]\nkeepalive_s = 1",
     )
-    try:
-        backend.start()
-        server.start()
-        client.start()
+    with in_front_of(server, logs, MTU) as (backend, client):
         client.check(f"/sbin/mount.nfs {network.GATEWAY}:/ {MOUNT_POINT} -o vers=4.1,proto=rdma,port={gateway.PORT}", 90)
         job = client.run_aside(f"churn_write {MOUNT_POINT}/clock {FILES} {FILE_BYTES}", 550)
         directory = backend.export / "clock"
@@ -96,12 +90,6 @@ def clock_step(logs: Path) -> None:
             raise LabError("client and server disagree after the steps")
         print(f"   two files more within {slowest:.1f} s of each step", flush=True)
         client.check(f"umount {MOUNT_POINT}", 60)
-    finally:
-        client.stop()
-        server.stop()
-        backend.stop()
-        for link in ("roce-guest", "roce-server", "roce"):
-            network.remove(link)
 
 
 def _says_the_new_time(server: GatewayGuest) -> None:

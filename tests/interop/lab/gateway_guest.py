@@ -4,10 +4,13 @@ are sent there."""
 import re
 import shutil
 import subprocess
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Iterator
 
 from lab import ganesha, gateway, metrics, network
 from lab.daemon import LabError, wait_until
+from lab.ganesha import Ganesha
 from lab.guest import PCI_ADDRESS, Guest, Nic
 from lab.metrics import Metrics
 from lab.sandbox import RUN
@@ -201,3 +204,22 @@ class GatewayGuest:
     def _loaded(self, program: str) -> str:
         path = ":".join([f"{HOME}/lib", *sorted({str(plugin.parent) for plugin in _plugins(self._driver)})])
         return f"{HOME}/lib/ld-linux-x86-64.so.2 --library-path {path} {HOME}/{program}"
+
+
+@contextmanager
+def in_front_of(server: GatewayGuest, logs: Path, mtu: int, iwarp: bool = False) -> Iterator[tuple[Ganesha, Guest]]:
+    """A backend and a client for the gateway, all three started, with the bridge between the guests. `iwarp`: the client's device is siw."""
+    network.add_bridge("roce", mtu)
+    network.add_tap("roce-guest", mtu, bridge="roce")
+    backend, client = Ganesha(logs), Guest(Nic("tap", mtu, tap="roce-guest", iwarp=iwarp), logs)
+    try:
+        backend.start()
+        server.start()
+        client.start()
+        yield backend, client
+    finally:
+        client.stop()
+        server.stop()
+        backend.stop()
+        for link in ("roce-guest", "roce-server", "roce"):
+            network.remove(link)

@@ -9,9 +9,8 @@ from typing import Callable
 
 from lab import gateway, network
 from lab.daemon import LabError, wait_until
-from lab.ganesha import Ganesha
-from lab.gateway_guest import GatewayGuest
-from lab.guest import Guest, Nic
+from lab.gateway_guest import GatewayGuest, in_front_of
+from lab.guest import Guest
 
 CLIENTS = 64
 AT_ONCE = 8  # of more an emulated device makes no queue pair before their requests are too old
@@ -51,21 +50,9 @@ def idle(wire: str) -> Callable[[Path], None]:
     long and more."""
 
     def body(logs: Path) -> None:
-        network.add_bridge("roce", MTU)
-        network.add_tap("roce-guest", MTU, bridge="roce")
-        nic = Nic("tap", MTU, tap="roce-guest", iwarp=wire in ("verbs-siw", "iwarp"))
-        backend, client, server = Ganesha(logs), Guest(nic, logs), _server(wire, logs)
-        try:
-            backend.start()
-            server.start()
-            client.start()
+        server = _server(wire, logs)
+        with in_front_of(server, logs, MTU, iwarp=wire in ("verbs-siw", "iwarp")) as (_, client):
             _measure(wire, client, server)
-        finally:
-            client.stop()
-            server.stop()
-            backend.stop()
-            for link in ("roce-guest", "roce-server", "roce"):
-                network.remove(link)
 
     return body
 

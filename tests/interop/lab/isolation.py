@@ -11,8 +11,8 @@ from lab import gateway, network
 from lab.beside import gateway_was_silent
 from lab.daemon import LabError, wait_until
 from lab.ganesha import MOUNT_PORT, Ganesha
-from lab.gateway_guest import GatewayGuest
-from lab.guest import Guest, Nic
+from lab.gateway_guest import GatewayGuest, in_front_of
+from lab.guest import Guest
 from lab.rig import MOUNT_POINT
 
 MTU = 1500  # net_tap sends no longer frames
@@ -53,14 +53,8 @@ def _copy(client: Guest, backend: Ganesha, version: str, v6: bool = False) -> No
 def isolation(logs: Path) -> None:
     """A Linux client mounts from the address that the other machine's kernel has, writes and reads; that kernel answers all the while, and
     goes on when the gateway has been killed or has ended."""
-    network.add_bridge("roce", MTU)
-    network.add_tap("roce-guest", MTU, bridge="roce")
-    backend, client = Ganesha(logs), Guest(Nic("tap", MTU, tap="roce-guest"), logs)
     server = GatewayGuest(logs, MTU, "net_tap0,iface=cwt,remote=roce0", "beside_kernel = true", modules="tun")
-    try:
-        backend.start()
-        server.start()
-        client.start()
+    with in_front_of(server, logs, MTU) as (backend, client):
         filters = _redirected(server)
         if len(filters) != len(ADDRESSES) or any("dst_port 4791" not in text for text in filters):
             raise LabError(f"the interface has these filters: {filters}")
@@ -85,9 +79,3 @@ def isolation(logs: Path) -> None:
         server.end()
         wait_until(lambda: not _redirected(server), 10, "an interface without the gateway's filters")
         _kernel_answers(client)
-    finally:
-        client.stop()
-        server.stop()
-        backend.stop()
-        for link in ("roce-guest", "roce-server", "roce"):
-            network.remove(link)
