@@ -1,4 +1,5 @@
-// The USDT probes of this program, for bpftrace, perf and gdb (scripts: deploy/bpftrace). Nobody watches: a load and a branch.
+// The USDT probes of this program, for bpftrace, perf and gdb (scripts: deploy/bpftrace). While nobody watches, each costs a load
+// and a branch.
 //
 //   causeway:transport_event   wire, event, reason, number of the queue pair (0: none), address and port of the peer ("": not
 //                              known), sequence: what a transport notes in its log, as it happens

@@ -561,7 +561,7 @@ const std::array<Key<MetricsConfig>, 5> kMetricsKeys = {{
      .live = true},
     {.name = "addresses_max",
      .member = &MetricsConfig::addresses_max,
-     .help = "Series causeway_address_... of so many client addresses, six each. "
+     .help = "How many client addresses have series of their own (causeway_address_..., six each). "
              "First come those that are connected, then those with the most calls. "
              "0: none; causewayctl top and the live page name clients all the same.",
      .bounds = {0, 1000}},
