@@ -23,11 +23,11 @@ class LogLinearHistogram {
   static constexpr uint32_t kLastPower = 36;  // 2^36 ns = 68.7 s: everything from there on shares the last bucket
   static constexpr uint32_t kBucketCount = (kLastPower - kFirstPower) * kParts + 2;
 
-  // A negative duration counts as zero.
-  void record(Duration duration) {
+  // So many times. A negative duration counts as zero.
+  void record(Duration duration, uint64_t count = 1) {
     const uint64_t ns = duration.to_ns() < 0 ? 0 : static_cast<uint64_t>(duration.to_ns());
-    ++buckets_[index_of(ns)];
-    sum_ns_ += ns;
+    buckets_[index_of(ns)] += count;
+    sum_ns_ += ns * count;
   }
   void merge(const LogLinearHistogram& other) {
     for (uint32_t i = 0; i < kBucketCount; ++i) {

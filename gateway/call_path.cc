@@ -44,10 +44,108 @@ bool refuses(const Chain& reply) {
 
 }  // namespace
 
-// 1. What came in, and what was sent, is the endpoint's.
+// 1. What came in, and what was sent, is the endpoint's. Predicted calls may be answered as they are taken.
 void CallPath::serve(Instant now, Connection& connection) {
-  connection.server->on_completions(now);
+  if (!takes_calls(connection) || !answers_here(connection)) {
+    connection.server->on_completions(now);
+  } else if (const uint32_t count = connection.server->take_direct(now); count > 0 && answer_directly(now, connection, count)) {
+    look_after(now, connection);
+    return;
+  }
   pump(now, connection);
+}
+
+bool CallPath::takes_calls(const Connection& connection) const {
+  const ListNode<StalledTag>& stalled = connection;
+  return connection.holds == 0 && !parts_.drain.is_on() && connection.state == ConnectionState::kEstablished &&
+         !stalled.is_linked();
+}
+
+// Whatever it calls, the answer is made here.
+bool CallPath::answers_here(const Connection& connection) const {
+  const Lane& only = connection.first;
+  if (!connection.more.empty() || only.backend == ListenerOptions::kNoBackend) {
+    return false;
+  }
+  const BackendOptions& backend = parts_.backends[only.backend];
+  return backend.kind == BackendKind::kBuiltin && !backend.run_on_workers;
+}
+
+// The calls of take_direct(): what pump() would do with each. False: it has to, with what is left.
+bool CallPath::answer_directly(Instant now, Connection& connection, uint32_t count) {
+  rpcrdma::ServerEndpoint& server = *connection.server;
+  const rpcrdma::CallContext& first = server.look_at_direct();
+  const ListenerLanes::Way way = connection.lanes->lanes.way_for(first.header.program);
+  const Lane& lane = connection.lane(way.lane);
+  // Calls of NFSv4, as CALLBACK below, may open the reverse direction.
+  const bool is_nfs4 = first.header.program == rpcrdma::kNfsProgram && first.header.version == rpcrdma::kNfs4Version;
+  const bool is_plain = !is_nfs4 && may_take_call(connection);
+  rpcrdma::Program* program = is_plain ? parts_.programs.find(first.header.program, first.header.version) : nullptr;
+  ClientUse use;
+  Chain message;
+  Chain reply;
+  bool ran = true;
+  for (uint32_t left = program != nullptr ? count : 0; left > 0; --left) {
+    const rpcrdma::CallContext& context = server.look_at_direct();
+    if (rpcrdma::is_bench_callback(context)) [[unlikely]] {
+      break;
+    }
+    message = server.open_direct();
+    ++use.calls;
+    use.call_bytes += message.bytes();
+    ran = program->call(context, message, {parts_.packets, parts_.large}, reply);
+    if (!ran) [[unlikely]] {
+      break;
+    }
+    ++use.replies;
+    use.reply_bytes += reply.bytes();
+    use.errors += refuses(reply) ? 1 : 0;
+    if (!server.answer_direct(now, reply)) [[unlikely]] {
+      break;
+    }
+    message.clear();
+  }
+  if (use.calls > 0) [[likely]] {
+    count_direct(connection, way, lane, use);
+  }
+  const bool is_open = !message.empty();
+  const bool all_answered = use.calls == count && !is_open;
+  server.end_direct(now, message);
+  if (is_open) [[unlikely]] {
+    finish_opened(now, connection, lane, ran, std::move(reply));
+  }
+  return all_answered;
+}
+
+void CallPath::count_direct(const Connection& connection, const ListenerLanes::Way& way, const Lane& lane, const ClientUse& use) {
+  parts_.stats.route_calls[way.route] += use.calls;
+  count_use(connection, [&use](ClientUse& sum) {
+    sum.calls += use.calls;
+    sum.call_bytes += use.call_bytes;
+    sum.replies += use.replies;
+    sum.errors += use.errors;
+    sum.reply_bytes += use.reply_bytes;
+  });
+  BackendStats& stats = parts_.stats.backends[lane.backend];
+  stats.calls += use.calls;
+  stats.bytes_out += use.call_bytes;
+  stats.replies += use.replies;
+  stats.errors += use.errors;
+  stats.bytes_in += use.reply_bytes;
+}
+
+// The last call that was opened, whose reply does not leave at once, or has found no memory.
+void CallPath::finish_opened(Instant now, Connection& connection, const Lane& lane, bool ran, Chain&& reply) {
+  rpcrdma::Call taken;
+  if (!connection.server->poll_call(now, taken)) {
+    return;  // the endpoint has failed
+  }
+  if (ran) {
+    connection.server->reply(now, taken.id, std::move(reply));
+  } else {
+    ++parts_.stats.backends[lane.backend].calls_in_flight;
+    (void)waiting_.push(Waiting{connection.link, lane_of(lane.link), std::move(taken)});
+  }
 }
 
 // 2. Calls that are complete are taken, while they may be and there is room for what they lead to.
@@ -55,8 +153,8 @@ void CallPath::pump(Instant now, Connection& connection) {
   rpcrdma::Call call;
   ListNode<StalledTag>& stalled = connection;
   parts_.reverse.pass_outcomes(connection);
-  const bool takes_calls = connection.holds == 0 && !parts_.drain.is_on() && connection.state == ConnectionState::kEstablished;
-  while (takes_calls && !stalled.is_linked()) {
+  const bool takes = takes_calls(connection);
+  while (takes && !stalled.is_linked()) {
     if (!may_take_call(connection)) {
       stalled_.push_back(connection);
       break;
@@ -81,7 +179,7 @@ bool CallPath::may_take_call(const Connection& connection) const {
 void CallPath::route(Instant now, Connection& connection, rpcrdma::Call&& call) {
   const ListenerLanes::Way way = connection.lanes->lanes.way_for(call.context->header.program);
   ++parts_.stats.route_calls[way.route];
-  count_call(connection, call);
+  count_call(connection, *call.context, call.message.bytes());
   Lane& lane = connection.lane(way.lane);
   if (lane.backend == ListenerOptions::kNoBackend) [[unlikely]] {
     ++parts_.stats.calls_unrouted;
@@ -216,12 +314,12 @@ void CallPath::count_use(const Connection& connection, Count&& count) {
   }
 }
 
-void CallPath::count_call(const Connection& connection, const rpcrdma::Call& call) {
-  count_use(connection, [bytes = call.message.bytes()](ClientUse& use) {
+void CallPath::count_call(const Connection& connection, const rpcrdma::CallContext& context, uint64_t bytes) {
+  count_use(connection, [bytes](ClientUse& use) {
     ++use.calls;
     use.call_bytes += bytes;
   });
-  for (const uint8_t operation : call.context->compound.operations()) {
+  for (const uint8_t operation : context.compound.operations()) {
     ++parts_.stats.nfs4_operations[operation];
   }
 }

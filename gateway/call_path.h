@@ -2,6 +2,7 @@
 // order.
 //
 //   serve() -> pump() -> route() -> run_program(), or a request to a worker
+//           -> answer_directly()    what run_program() would come to, of predicted calls and without a slot for each
 //                                   on_ran() / on_message() -> ServerEndpoint::reply()
 #pragma once
 
@@ -67,11 +68,16 @@ class CallPath {
   [[nodiscard]] bool may_take_call(const Connection& connection) const;
   void route(Instant now, Connection& connection, rpcrdma::Call&& call);
   void run_program(Instant now, Connection& connection, Lane& lane, rpcrdma::Call&& call);
+  [[nodiscard]] bool takes_calls(const Connection& connection) const;
+  [[nodiscard]] bool answers_here(const Connection& connection) const;
+  [[nodiscard]] bool answer_directly(Instant now, Connection& connection, uint32_t count);
+  void count_direct(const Connection& connection, const ListenerLanes::Way& way, const Lane& lane, const ClientUse& use);
+  void finish_opened(Instant now, Connection& connection, const Lane& lane, bool ran, Chain&& reply);
   void send(Instant now, Connection& connection, Lane& lane, rpcrdma::Call&& call);
   void look_after(Instant now, Connection& connection);
   template <typename Count>
   void count_use(const Connection& connection, Count&& count);
-  void count_call(const Connection& connection, const rpcrdma::Call& call);
+  void count_call(const Connection& connection, const rpcrdma::CallContext& context, uint64_t bytes);
   // True: the reply refuses the call.
   bool count_reply(const Connection& connection, const Chain& reply);
 

@@ -140,6 +140,8 @@ class Gateway {
   [[nodiscard]] const GatewayStats& stats() const { return stats_; }
   [[nodiscard]] const rpcrdma::RpcRdmaStats& rpcrdma_stats() const { return shared_.stats; }
   [[nodiscard]] const rpcrdma::StageDurations& stage_durations() const { return shared_.durations; }
+  // Calls that were answered as they were taken (rpcrdma/endpoint/direct_calls.h).
+  [[nodiscard]] uint64_t calls_direct() const { return shared_.direct.calls; }
   // What calls hold of what all share; for tests and simulation.
   [[nodiscard]] uint64_t pulled_units() const { return shared_.pulled_units; }
   [[nodiscard]] uint64_t reply_bytes() const { return shared_.reply_bytes; }

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
+#include <utility>
 
 #include "base/result.h"
 #include "base/time.h"
@@ -11,6 +13,12 @@
 #include "verbs/work_request.h"
 
 namespace cw::verbs {
+
+// See QueuePair::poll_messages.
+struct ReceivedMessage {
+  Buffer* payload = nullptr;  // all of it, unlinked; the holder's
+  Instant begun;              // Completion::begun
+};
 
 class QueuePair {
  public:
@@ -28,6 +36,26 @@ class QueuePair {
   virtual void post_receives(uint32_t count) = 0;
   // Takes the oldest completion. False when there is none. Receive completions come in the order of the peer's sends.
   [[nodiscard]] virtual bool poll_completion(Completion& out) = 0;
+  // Takes the oldest completions as long as they are of messages of one Buffer about which there is nothing more to say: for
+  // each, one call of poll_completion() would have given it with kReceive and kSuccess. Says how many; 0 also where a transport
+  // does not tell them apart.
+  [[nodiscard]] virtual uint32_t poll_messages(std::span<ReceivedMessage> /*out*/) { return 0; }
+  // As post_receives(1) and post_send() for one after the other, up to the first that is refused. Says how many SENDs were posted
+  // and takes their payloads.
+  [[nodiscard]] virtual uint32_t post_receives_and_sends(std::span<PlainSend> sends) {
+    uint32_t posted = 0;
+    for (const PlainSend& send : sends) {
+      post_receives(1);
+      SendRequest request{.id = send.id, .payload = Chain(), .signaled = send.signaled};
+      request.payload.push_back(send.payload);
+      if (!post_send(std::move(request)).ok()) {
+        (void)request.payload.detach();
+        break;
+      }
+      ++posted;
+    }
+    return posted;
+  }
   // Work requests that can be posted before kNoResources.
   // No room does not mean that the own queue is full: a transport may share what a work request takes with its other queue pairs.
   // Then no completion tells when there is room again.

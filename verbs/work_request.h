@@ -21,6 +21,13 @@ struct SendRequest {
   bool signaled = true;  // a completion is wanted on success; errors always complete
 };
 
+// SEND of one Buffer and nothing but payload.
+struct PlainSend {
+  WorkId id;
+  Buffer* payload = nullptr;  // unlinked
+  bool signaled = true;
+};
+
 // RDMA WRITE of the whole payload to [remote_address, remote_address + payload.bytes()) under `rkey`.
 struct WriteRequest {
   WorkId id;

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "base/intrusive_list.h"
 #include "base/prefetch.h"
@@ -82,6 +83,8 @@ class alignas(kCacheLineBytes) RcQp final : public verbs::QueuePair,
   [[nodiscard]] Status post_atomic(const verbs::AtomicRequest& request) override;
   void post_receives(uint32_t count) override;
   [[nodiscard]] bool poll_completion(verbs::Completion& out) override;
+  [[nodiscard]] uint32_t poll_messages(std::span<verbs::ReceivedMessage> out) override;
+  [[nodiscard]] uint32_t post_receives_and_sends(std::span<verbs::PlainSend> sends) override;
   [[nodiscard]] uint32_t send_queue_room() const override;
   [[nodiscard]] uint32_t works_pending() const override { return send_.queue_count; }
   [[nodiscard]] bool in_error() const override { return state_ == QpState::kError; }

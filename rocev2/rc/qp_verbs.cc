@@ -172,6 +172,47 @@ bool RcQp::poll_completion(verbs::Completion& out) {
   return true;
 }
 
+uint32_t RcQp::poll_messages(std::span<verbs::ReceivedMessage> out) {
+  uint32_t count = 0;
+  for (; count < out.size(); ++count) {
+    Work* work = context_.completions.front();
+    if (work == nullptr || work->kind != WorkKind::kReceive || !work->plain) {
+      break;
+    }
+    static_cast<void>(context_.completions.pop());
+    out[count] = {.payload = work->payload.detach(), .begun = work->begun_at};
+    context_.core.receives.destroy(work);
+  }
+  return count;
+}
+
+// Nobody looks between one and the next: what they share is done once.
+uint32_t RcQp::post_receives_and_sends(std::span<verbs::PlainSend> sends) {
+  const uint32_t room = can_send(state_) ? std::min(send_queue_room(), static_cast<uint32_t>(sends.size())) : 0;
+  uint32_t posted = 0;
+  for (; posted < room; ++posted) {
+    const verbs::PlainSend& send = sends[posted];
+    const uint32_t packets = context_.packets_of(send.payload->size);
+    if (send.payload->size > kMessageBytesMax || packets > context_.psn_window_packets) [[unlikely]] {
+      break;
+    }
+    Work* work = context_.core.sends.create();
+    work->kind = WorkKind::kSend;
+    work->id = send.id;
+    work->length = send.payload->size;
+    work->packets = packets;
+    work->payload.push_back(send.payload);
+    work->signaled = send.signaled;
+    work->plain = true;
+    enqueue_work(send_, work);
+  }
+  post_receives(std::min(posted + 1, static_cast<uint32_t>(sends.size())));
+  if (posted > 0) {
+    note_sendable();
+  }
+  return posted;
+}
+
 uint32_t RcQp::send_queue_room() const {
   const Slab<Work>& slab = context_.core.sends;
   return std::min<uint32_t>(send_.queue_depth - send_.queue_count, slab.capacity() - slab.in_use());

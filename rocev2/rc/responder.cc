@@ -354,6 +354,7 @@ void take_whole_send(QpContext& context, ReceiveState& state, Instant now, Buffe
   message->payload.push_back(frame);
   message->length = frame->size;
   message->solicited = solicited;
+  message->plain = true;
   deliver(context, message, verbs::WcStatus::kSuccess);
   step_over_packet(state);
   end_message(state);

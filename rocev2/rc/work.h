@@ -42,7 +42,7 @@ struct Work {
   bool solicited = false;
   bool fence = false;
   bool signaled = true;
-  bool plain = false;            // kSend with nothing but payload, and no fence
+  bool plain = false;            // kSend with nothing but payload, and no fence; kReceive of a predicted one
   bool write_immediate = false;  // kReceive: announced by a WRITE with Immediate
 
   // READ and atomics: complete by a response of their own, not by an acknowledgement, and count against the initiator depth.

@@ -37,6 +37,8 @@ class ProgramRegistry {
  public:
   static constexpr uint32_t kProgramsMax = 8;
   [[nodiscard]] bool add(Program& program);  // false when full or taken
+  // nullptr: there is none, and dispatch() says so to the caller.
+  [[nodiscard]] Program* find(uint32_t program, uint32_t version);
   [[nodiscard]] bool dispatch(const CallContext& context, const Chain& message, const ReplyPools& pools, Chain& reply);
 
  private:

@@ -67,6 +67,15 @@ bool ProgramRegistry::add(Program& program) {
   return true;
 }
 
+Program* ProgramRegistry::find(uint32_t program, uint32_t version) {
+  for (uint32_t i = 0; i < count_; ++i) {
+    if (programs_[i]->program() == program && programs_[i]->version() == version) {
+      return programs_[i];
+    }
+  }
+  return nullptr;
+}
+
 bool ProgramRegistry::dispatch(const CallContext& context, const Chain& message, const ReplyPools& pools, Chain& reply) {
   const RpcCallHeader& header = context.header;
   if (header.header_bytes == 0) {

@@ -29,11 +29,13 @@ class CallPrediction {
   void forget() { bytes_ = 0; }
   // Procedures may differ. False also when nothing has been learned.
   [[nodiscard]] bool matches(Bytes message) const;
-  // What read_rpc_call() would say of a message that matches.
+  // Of a message that matches.
+  [[nodiscard]] static uint32_t procedure_of(Bytes message) { return load_be32(message.data() + kProcedure); }
+  // What read_rpc_call() would say of it.
   [[nodiscard]] RpcCallHeader header_of(Bytes message) const {
     RpcCallHeader header = header_;
     header.xid = load_be32(message.data());
-    header.procedure = load_be32(message.data() + kProcedure);
+    header.procedure = procedure_of(message);
     return header;
   }
 

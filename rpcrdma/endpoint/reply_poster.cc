@@ -166,14 +166,11 @@ PostResult ReplyPoster::post_send(ServerCall& call, const Grant& grant, bool rem
   return PostResult::kPosted;
 }
 
-bool ReplyPoster::post_plainly(const ServerCall& call, Chain&& reply, uint32_t credit, uint32_t room) {
-  const verbs::WorkId id = watch_some(call);
+bool ReplyPoster::post_plainly(uint32_t xid, Instant answered, Chain&& reply, uint32_t credit, uint32_t room) {
+  const verbs::WorkId id = watch_some(answered);
   verbs::SendRequest send{.id = id, .payload = std::move(reply)};
   send.signaled = window_.signaled(room) || id != verbs::WorkId();
-  const MutableBytes header = send.payload.extend_front(kBareHeaderBytes);
-  FixedHeader{.xid = call.xid, .credit = credit, .proc = static_cast<uint32_t>(RdmaProc::kMsg)}.write(
-      header.first<FixedHeader::kSize>());
-  std::memset(header.data() + FixedHeader::kSize, 0, kBareHeaderBytes - FixedHeader::kSize);
+  write_bare_header(send.payload.extend_front(kBareHeaderBytes), xid, credit);
   qp_.post_receives(1);
   if (!qp_.post_send(std::move(send)).ok()) {
     return false;
@@ -181,6 +178,11 @@ bool ReplyPoster::post_plainly(const ServerCall& call, Chain&& reply, uint32_t c
   window_.note_posted();
   ++stats_.messages_out[static_cast<size_t>(MessageKind::kMsg)];
   return true;
+}
+
+void ReplyPoster::write_bare_header(MutableBytes out, uint32_t xid, uint32_t credit) {
+  FixedHeader{.xid = xid, .credit = credit, .proc = static_cast<uint32_t>(RdmaProc::kMsg)}.write(out.first<FixedHeader::kSize>());
+  std::memset(out.data() + FixedHeader::kSize, 0, kBareHeaderBytes - FixedHeader::kSize);
 }
 
 // Nothing of the call is taken before it is certain to be sent: without a Buffer it is tried again.
@@ -231,12 +233,7 @@ verbs::WorkId ReplyPoster::watch(const ServerCall& call) const {
   if (call.plan.form == ReplyForm::kReplyChunk || (call.plan.form == ReplyForm::kInline && call.plan.placed_count > 0)) {
     return to_work_id({.stage = Stage::kRdmaWrite, .answered = call.answered});
   }
-  return watch_some(call);
-}
-
-verbs::WorkId ReplyPoster::watch_some(const ServerCall& call) const {
-  const bool chosen = stats_.messages_out[static_cast<size_t>(MessageKind::kMsg)] % kWatchEvery == kWatchEvery - 1;
-  return chosen ? to_work_id({.stage = Stage::kReplyAck, .answered = call.answered}) : verbs::WorkId();
+  return watch_some(call.answered);
 }
 
 void ReplyPoster::count_sent(const ServerCall& call, bool invalidates) {

@@ -59,9 +59,16 @@ class ReplyPoster {
   // Starts or continues `call`'s answer. The receive is posted before the SEND, so that the grant is backed when the client reads
   // it.
   [[nodiscard]] PostResult post(ServerCall& call, const Grant& grant, bool remote_invalidate);
-  // The same in one step for an inline reply to a call without chunks whose one Buffer has room for the header. False: the
-  // connection is lost. Precondition: `room` is the window's, and above 0.
-  [[nodiscard]] bool post_plainly(const ServerCall& call, Chain&& reply, uint32_t credit, uint32_t room);
+  // The same in one step for an inline reply to a call without chunks, given at `answered`, whose one Buffer has room for the
+  // header. False: the connection is lost. Precondition: `room` is the window's, and above 0.
+  [[nodiscard]] bool post_plainly(uint32_t xid, Instant answered, Chain&& reply, uint32_t credit, uint32_t room);
+  // The work id of a reply without chunks that was given at `answered`, behind so many messages with RDMA_MSG.
+  [[nodiscard]] static verbs::WorkId watch_some(uint64_t posted, Instant answered) {
+    return posted % kWatchEvery == kWatchEvery - 1 ? to_work_id({.stage = Stage::kReplyAck, .answered = answered})
+                                                   : verbs::WorkId();
+  }
+  // The header of an inline reply to a call without chunks: kBareHeaderBytes.
+  static void write_bare_header(MutableBytes out, uint32_t xid, uint32_t credit);
 
  private:
   [[nodiscard]] PostResult post_items(ServerCall& call);
@@ -70,7 +77,9 @@ class ReplyPoster {
   [[nodiscard]] PostResult build_message(ServerCall& call, uint32_t credit, Chain& message);
   [[nodiscard]] static Result<uint32_t> write_header(const ServerCall& call, uint32_t credit, MutableBytes out);
   [[nodiscard]] verbs::WorkId watch(const ServerCall& call) const;
-  [[nodiscard]] verbs::WorkId watch_some(const ServerCall& call) const;
+  [[nodiscard]] verbs::WorkId watch_some(Instant answered) const {
+    return watch_some(stats_.messages_out[static_cast<size_t>(MessageKind::kMsg)], answered);
+  }
   void count_sent(const ServerCall& call, bool invalidates);
 
   verbs::QueuePair& qp_;

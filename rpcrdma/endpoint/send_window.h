@@ -29,7 +29,7 @@ class SendWindow {
   [[nodiscard]] bool is_full() const { return depth_ > 0 && qp_.works_pending() >= depth_; }
 
   // After each post.
-  void note_posted() { ++posted_; }
+  void note_posted(uint64_t count = 1) { posted_ += count; }
   [[nodiscard]] uint64_t posted() const { return posted_; }
   // Of these, acknowledged, answered or flushed, whether anybody was told or not.
   [[nodiscard]] uint64_t done() const { return posted_ - qp_.works_pending(); }

@@ -328,13 +328,25 @@ void ServerEndpoint::take_waiting(Instant now) {
   }
 }
 
-void ServerEndpoint::accept(Instant now, Instant begun, ServerCall& call, Chain&& message, bool predicted) {
+void ServerEndpoint::enlist(Instant now, Instant begun, ServerCall& call) {
   call.received = begun;
   call.begun_at = now;
   call.arrival = arrivals_++;
   ++in_flight_;
   calls_.push_back(call);
   call.state = CallState::kReading;
+}
+
+// `message` is the RPC call alone.
+void ServerEndpoint::make_predicted_ready(ServerCall& call, const RpcCallHeader& header, Chain&& message) {
+  ++shared_.predictions.calls_predicted;
+  call.message = std::move(message);
+  inspect_call(header, call.context);
+  enter_ready(call);
+}
+
+void ServerEndpoint::accept(Instant now, Instant begun, ServerCall& call, Chain&& message, bool predicted) {
+  enlist(now, begun, call);
   const Bytes raw = message.head()->bytes();
   const HeaderCheck check = predicted ? check_predicted(message, call, shared_.stats)
                                       : check_header(shared_.header_view, message, options_, call, shared_.stats);
@@ -361,10 +373,7 @@ void ServerEndpoint::accept(Instant now, Instant begun, ServerCall& call, Chain&
   }
   if (predicted) {
     message.trim_front(check.header_bytes);
-    call.message = std::move(message);
-    ++shared_.predictions.calls_predicted;
-    inspect_call(shared_.predictions.at(prediction_).header_of(raw), call.context);
-    enter_ready(call);
+    make_predicted_ready(call, shared_.predictions.at(prediction_).header_of(raw), std::move(message));
     return;
   }
   if (call.proc == RdmaProc::kMsg) {
@@ -465,7 +474,9 @@ void ServerEndpoint::reply(Instant now, CallId id, Chain&& message) {
   shared_.durations.record(Stage::kBackend, now - call->begun_at);
   if (goes_plainly(*call, message)) [[likely]] {
     if (const uint32_t room = window_.room(); room > 0) [[likely]] {
-      post_plainly(now, *call, std::move(message), room);
+      if (post_plainly(now, call->xid, std::move(message), room)) [[likely]] {
+        answered(now, *call);
+      }
       advance(now);
       return;
     }

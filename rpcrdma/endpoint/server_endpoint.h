@@ -33,6 +33,7 @@
 #include "base/ring.h"
 #include "base/time.h"
 #include "rpcrdma/endpoint/call_prediction.h"
+#include "rpcrdma/endpoint/direct_calls.h"
 #include "rpcrdma/endpoint/header_view.h"
 #include "rpcrdma/endpoint/rate_lines.h"
 #include "rpcrdma/endpoint/reply_holdings.h"
@@ -109,6 +110,7 @@ struct ServerShared {
   // Without, every outcome is the same: for tests.
   bool express = true;
   CallPredictions predictions;
+  DirectCalls direct;
   RpcRdmaStats stats;
   StageDurations durations;
   Ring<CallDone> done;  // as many as calls in flight; while it is full, further calls leave no record
@@ -251,6 +253,20 @@ class ServerEndpoint : public ListNode<PullTag>,
   void start(uint32_t posted = 0);
   // Drains the queue pair's completions. Call when the queue pair has some.
   void on_completions(Instant now);
+  // The same for an owner that answers calls as it takes them. When all that has come are predicted calls, for which nothing has
+  // to wait, so many are left to be opened and answered one by one, without a slot. All are of one program and version. The owner
+  // goes through them in their order, as far as it can, and ends that with end_direct() before anything else happens to the
+  // endpoint. What comes of it is the same (direct_calls.h). 0: as on_completions().
+  [[nodiscard]] uint32_t take_direct(Instant now);
+  // What the next one is about; valid until the one behind it is looked at. Precondition: there is a next one.
+  [[nodiscard]] const CallContext& look_at_direct();
+  // The RPC call, XID first, of the one that was looked at.
+  [[nodiscard]] Chain open_direct();
+  // The reply to the one that was opened; takes it. False, and nothing has happened: it does not leave at once, as it is.
+  [[nodiscard]] bool answer_direct(Instant now, Chain& reply);
+  // Posts the replies. Those that have not been opened become calls for poll_call(), and before them `opened`, if it is not
+  // empty: the message of the last one that was opened, which has no answer yet.
+  void end_direct(Instant now, Chain& opened);
   // Takes the next rebuilt call.
   [[nodiscard]] bool poll_call(Instant now, Call& out);
   // The XID of a call that poll_call() has not given out yet, or nothing. Before the first poll_call() it is the first call's.
@@ -319,6 +335,13 @@ class ServerEndpoint : public ListNode<PullTag>,
   void make_backlog();
   void release(ServerCall& call);
   void accept(Instant now, Instant begun, ServerCall& call, Chain&& message, bool predicted);
+  void make_predicted_ready(ServerCall& call, const RpcCallHeader& header, Chain&& message);
+  void enlist(Instant now, Instant begun, ServerCall& call);
+  [[nodiscard]] bool may_answer_directly() const;
+  [[nodiscard]] bool has_slots_for(uint32_t count) const;
+  [[nodiscard]] bool are_direct(uint32_t from, uint32_t count) const;
+  void take_rest(Instant now);
+  void post_direct(Instant now);
   [[nodiscard]] EndpointFailure expired(Instant now) const;
   [[nodiscard]] Instant pull_deadline() const;
   [[nodiscard]] Instant earliest_pull_end(Instant now) const;
@@ -420,8 +443,10 @@ class ServerEndpoint : public ListNode<PullTag>,
   [[nodiscard]] bool post_replies(Instant now);
   [[nodiscard]] PostResult post_reply(Instant now, ServerCall& call);
   [[nodiscard]] bool goes_plainly(const ServerCall& call, const Chain& message) const;
-  void post_plainly(Instant now, ServerCall& call, Chain&& message, uint32_t room);
+  [[nodiscard]] bool leaves_as_it_is(uint32_t xid, const Chain& message) const;
+  [[nodiscard]] bool post_plainly(Instant now, uint32_t xid, Chain&& message, uint32_t room);
   void answered(Instant now, ServerCall& call);
+  void note_answered(Instant now, const CallContext& context, Instant received);
   void finish(ServerCall& call);
   void wait_for_memory() { memory_wanted_ = true; }
   void wait_for_room();

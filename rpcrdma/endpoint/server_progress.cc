@@ -691,7 +691,14 @@ PostResult ServerEndpoint::post_reply(Instant now, ServerCall& call) {
 // The reply to a call without chunks that post_reply() would post at once as it is, with the header in front of it: nothing is
 // to be reduced, counted, copied or waited for.
 bool ServerEndpoint::goes_plainly(const ServerCall& call, const Chain& message) const {
-  if (!shared_.express || !call.chunks.empty() || message.buffer_count() != 1 || !replying_.empty()) {
+  if (!shared_.express || !call.chunks.empty() || !replying_.empty()) {
+    return false;
+  }
+  return call.reply_bytes == 0 && grant_ >= credits_ && leaves_as_it_is(call.xid, message);
+}
+
+bool ServerEndpoint::leaves_as_it_is(uint32_t xid, const Chain& message) const {
+  if (message.buffer_count() != 1) {
     return false;
   }
   const Buffer& only = *message.head();
@@ -699,34 +706,38 @@ bool ServerEndpoint::goes_plainly(const ServerCall& call, const Chain& message) 
   const bool is_short = bytes >= kRpcReplyBytesMin && bytes <= ReplyPoster::kCopyBytesMax && bytes <= options_.reply_bytes_max &&
                         kBareHeaderBytes + bytes <= thresholds_.send_bytes;
   return is_short && only.pool == &shared_.pool && only.headroom_bytes >= kBareHeaderBytes &&
-         kBareHeaderBytes <= shared_.header_bytes_max && call.reply_bytes == 0 && grant_ >= credits_ &&
-         load_be32(only.data) == call.xid && load_be32(only.data + kXidBytes) == static_cast<uint32_t>(RpcMessageType::kReply);
+         kBareHeaderBytes <= shared_.header_bytes_max && load_be32(only.data) == xid &&
+         load_be32(only.data + kXidBytes) == static_cast<uint32_t>(RpcMessageType::kReply);
 }
 
-void ServerEndpoint::post_plainly(Instant now, ServerCall& call, Chain&& message, uint32_t room) {
+bool ServerEndpoint::post_plainly(Instant now, uint32_t xid, Chain&& message, uint32_t room) {
   ReplyPoster poster(qp_, window_, shared_.pool, shared_.stats);
-  if (!poster.post_plainly(call, std::move(message), grant_, room)) {
+  if (!poster.post_plainly(xid, now, std::move(message), grant_, room)) {
     fail();
-    return;
+    return false;
   }
   watch_replies(now);
   ++receives_posted_;
-  answered(now, call);
+  return true;
 }
 
 void ServerEndpoint::answered(Instant now, ServerCall& call) {
   queue_node(call).unlink_if_linked();
   if (call.polled) {
-    const RpcCallHeader& header = call.context.header;
-    ++answered_;
-    (void)shared_.done.push(
-        {.client = options_.client,
-         .procedure = procedure_row(header.program, header.version, header.procedure, call.context.compound.principal),
-         .received = call.received,
-         .replied = now});
+    note_answered(now, call.context, call.received);
   }
   finish(call);
   release(call);
+}
+
+void ServerEndpoint::note_answered(Instant now, const CallContext& context, Instant received) {
+  const RpcCallHeader& header = context.header;
+  ++answered_;
+  (void)shared_.done.push(
+      {.client = options_.client,
+       .procedure = procedure_row(header.program, header.version, header.procedure, context.compound.principal),
+       .received = received,
+       .replied = now});
 }
 
 // The call is over: it no longer counts.

@@ -30,7 +30,10 @@ inline constexpr uint32_t kStageCount = static_cast<uint32_t>(Stage::kCount);
 struct StageDurations {
   std::array<Histogram, kStageCount> stages;
 
-  void record(Stage stage, Duration duration) { stages[static_cast<uint32_t>(stage)].record(duration); }
+  // Of so many calls.
+  void record(Stage stage, Duration duration, uint64_t count = 1) {
+    stages[static_cast<uint32_t>(stage)].record(duration, count);
+  }
 };
 
 }  // namespace cw::rpcrdma

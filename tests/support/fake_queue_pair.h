@@ -11,6 +11,7 @@
 #include <cstring>
 #include <deque>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -91,6 +92,20 @@ class FakeQueuePair final : public verbs::QueuePair {
     out = std::move(completions_.front());
     completions_.pop_front();
     return true;
+  }
+  [[nodiscard]] uint32_t poll_messages(std::span<verbs::ReceivedMessage> out) override {
+    const PauseCounting pause;
+    uint32_t count = 0;
+    for (; count < out.size() && !completions_.empty(); ++count) {
+      verbs::Completion& first = completions_.front();
+      if (first.opcode != verbs::WcOpcode::kReceive || first.status != verbs::WcStatus::kSuccess || first.invalidated ||
+          first.payload.buffer_count() != 1) {
+        break;
+      }
+      out[count] = {.payload = first.payload.detach(), .begun = first.begun};
+      completions_.pop_front();
+    }
+    return count;
   }
   [[nodiscard]] uint32_t send_queue_room() const override {
     return in_error_ ? 0 : std::min(depth_ - works_pending(), shared_room_);

@@ -153,12 +153,13 @@ TEST(CallPredictions, WhoeverComesLaterFindsNothingOfWhoeverHadThePlace) {
 }
 
 struct Taken {
-  CallId id;
+  CallId ids[2];  // by side
   uint32_t xid = 0;
 };
 
 struct Side {
-  explicit Side(bool express, const ServerOptions& options) : pool(512, 1024, 64), qp(12), shared(6, pool) {
+  explicit Side(bool express, const ServerOptions& options, uint32_t slots = 6)
+      : pool(512, 1024, 64), qp(12), shared(slots, pool) {
     shared.express = express;
     server.emplace(shared, qp, options, InlineThresholds{.send_bytes = 512, .receive_bytes = 1024, .remote_invalidation = true});
     server->start();
@@ -175,13 +176,14 @@ struct Side {
 
 class Lives {
  public:
-  explicit Lives(uint64_t seed) : random_(seed) {
+  explicit Lives(uint64_t seed, bool answers_at_once = false) : random_(seed), answers_at_once_(answers_at_once) {
     options_.credits = 8;
     options_.reverse_credits = random_.next_below(2) == 0 ? 3 : 0;
     options_.call_bytes_max = random_.next_below(4) == 0 ? 90 : 4096;
     options_.reply_bytes_max = random_.next_below(4) == 0 ? 60 : 4096;
-    sides_[0].emplace(true, options_);
-    sides_[1].emplace(false, options_);
+    const uint32_t slots = answers_at_once ? 24 : 6;
+    sides_[0].emplace(true, options_, slots);
+    sides_[1].emplace(false, options_, slots);
   }
 
   void run() {
@@ -194,6 +196,7 @@ class Lives {
   [[nodiscard]] uint64_t predicted() const { return sides_[0]->shared.predictions.calls_predicted; }
   [[nodiscard]] uint64_t refused() const { return sides_[0]->shared.stats.refused_again; }
   [[nodiscard]] uint64_t reversed() const { return reversed_; }
+  [[nodiscard]] uint64_t direct() const { return sides_[0]->shared.direct.calls; }
 
  private:
   Words random_message() {
@@ -230,9 +233,14 @@ class Lives {
       Side& side = *sides_[i];
       Chain chain = chain_of(side.pool, message.bytes(), piece);
       delivered[i] = side.qp.deliver(std::move(chain));
-      side.server->on_completions(now_);
+      if (!answers_at_once_) {
+        side.server->on_completions(now_);
+      }
     }
     EXPECT_EQ(delivered[0], delivered[1]);
+    if (answers_at_once_ && random_.next_below(3) == 0) {
+      serve_at_once();
+    }
   }
   void poll() {
     Call calls[2];
@@ -241,12 +249,14 @@ class Lives {
     if (!polled) {
       return;
     }
-    EXPECT_EQ(calls[0].id, calls[1].id);
+    if (!answers_at_once_) {
+      EXPECT_EQ(calls[0].id, calls[1].id);
+    }
     EXPECT_EQ(calls[0].received, calls[1].received);
     EXPECT_EQ(bytes_of(calls[0].message), bytes_of(calls[1].message));
     EXPECT_EQ(std::memcmp(&calls[0].context->header, &calls[1].context->header, sizeof(RpcCallHeader)), 0);
     EXPECT_EQ(calls[0].context->binding, calls[1].context->binding);
-    Taken taken{.id = calls[0].id};
+    Taken taken{.ids = {calls[0].id, calls[1].id}};
     if (calls[0].message.bytes() >= 4) {
       uint8_t xid[4];
       calls[0].message.copy_to(0, xid);
@@ -267,8 +277,72 @@ class Lives {
       message.cut(random_.next_below(static_cast<uint32_t>(message.size())));
     }
     const size_t piece = random_.next_below(6) == 0 ? 40 : 1024;
-    for (auto& side : sides_) {
-      side->server->reply(now_, taken.id, chain_of(side->pool, message.bytes(), piece));
+    for (uint32_t i = 0; i < 2; ++i) {
+      sides_[i]->server->reply(now_, taken.ids[i], chain_of(sides_[i]->pool, message.bytes(), piece));
+    }
+  }
+  // The owner answers calls as it takes them, but for some that it keeps.
+  static bool keeps(uint32_t xid) { return xid % 13 == 5; }
+  Chain answer_to(Side& side, uint32_t xid) const {
+    Words message = rpc_reply(xid % 17 == 3 ? xid + 1 : xid);
+    message.zeros(size_t{4} * (xid % 19 == 7 ? 150 : xid % 11));
+    return chain_of(side.pool, message.bytes(), xid % 23 == 2 ? 10 : 1024);
+  }
+  void take_calls(Side& side, std::vector<Taken>& kept) {
+    Call call;
+    while (side.server->poll_call(now_, call)) {
+      const uint32_t xid = call.context->header.xid;
+      if (keeps(xid)) {
+        kept.push_back({.ids = {call.id, call.id}, .xid = xid});
+      } else {
+        side.server->reply(now_, call.id, answer_to(side, xid));
+      }
+    }
+  }
+  void answer_directly(Side& side) {
+    const uint32_t count = side.server->take_direct(now_);
+    EXPECT_TRUE(count == 0 || side.shared.express);
+    if (count == 0) {
+      return;
+    }
+    Chain message;
+    Chain reply;
+    uint32_t xid = 0;
+    for (uint32_t left = count; left > 0; --left) {
+      const CallContext& context = side.server->look_at_direct();
+      xid = context.header.xid;
+      if (keeps(xid)) {
+        break;
+      }
+      message = side.server->open_direct();
+      uint8_t word[4];
+      message.copy_to(0, word);
+      EXPECT_EQ(load_be32(word), xid);
+      reply = answer_to(side, xid);
+      if (!side.server->answer_direct(now_, reply)) {
+        break;
+      }
+      message.clear();
+    }
+    const bool is_open = !message.empty();
+    side.server->end_direct(now_, message);
+    if (is_open) {
+      Call taken;
+      ASSERT_TRUE(side.server->poll_call(now_, taken));
+      EXPECT_EQ(taken.context->header.xid, xid);
+      side.server->reply(now_, taken.id, std::move(reply));
+    }
+  }
+  void serve_at_once() {
+    std::vector<Taken> kept[2];
+    for (uint32_t i = 0; i < 2; ++i) {
+      answer_directly(*sides_[i]);
+      take_calls(*sides_[i], kept[i]);
+    }
+    ASSERT_EQ(kept[0].size(), kept[1].size());
+    for (size_t k = 0; k < kept[0].size(); ++k) {
+      EXPECT_EQ(kept[0][k].xid, kept[1][k].xid);
+      taken_.push_back({.ids = {kept[0][k].ids[0], kept[1][k].ids[0]}, .xid = kept[0][k].xid});
     }
   }
   // One of the next calls is to be refused, since it broke the client's last connection.
@@ -315,12 +389,16 @@ class Lives {
         break;
       case 1:
       case 2:
-      case 3:
+      case 3: {
+        const bool told = !answers_at_once_ || random_.next_below(2) == 0;  // else with what comes next
         for (auto& side : sides_) {
           side->qp.finish_all_sends();
-          side->server->on_completions(now_);
+          if (told) {
+            side->server->on_completions(now_);
+          }
         }
         break;
+      }
       case 4: {
         const uint32_t grant = 1 + random_.next_below(8);
         for (auto& side : sides_) {
@@ -347,10 +425,14 @@ class Lives {
         reply();
         break;
       case 12:
-        refuse();
+        if (!answers_at_once_ || random_.next_below(32) == 0) {
+          refuse();
+        }
         break;
       case 13:
-        call_client();
+        if (!answers_at_once_ || random_.next_below(32) == 0) {
+          call_client();
+        }
         break;
       case 14:
         answer_server();
@@ -375,6 +457,7 @@ class Lives {
     EXPECT_EQ(one.server->next_deadline(), other.server->next_deadline());
     EXPECT_TRUE(one.server->is_consistent() && other.server->is_consistent());
     EXPECT_EQ(one.shared.done.size(), other.shared.done.size());
+    EXPECT_EQ(std::memcmp(&one.shared.durations, &other.shared.durations, sizeof(StageDurations)), 0);
     EXPECT_EQ(one.qp.receives(), other.qp.receives());
     ASSERT_EQ(one.qp.posted().size(), other.qp.posted().size());
     for (size_t i = 0; i < one.qp.posted().size(); ++i) {
@@ -389,6 +472,7 @@ class Lives {
   }
 
   SeededRandom random_;
+  bool answers_at_once_;  // the owner
   ServerOptions options_;
   std::optional<Side> sides_[2];
   std::vector<Taken> taken_;
@@ -414,6 +498,18 @@ TEST(ServerExpress, ComesToTheSameAsTheGeneralPaths) {
   EXPECT_GT(predicted, 1000u);
   EXPECT_GT(refused, 100u);
   EXPECT_GT(reversed, 100u);
+}
+
+// An owner that answers each call when it takes it, and one whose calls have slots meanwhile.
+TEST(ServerExpress, AnsweringDirectlyComesToTheSame) {
+  uint64_t direct = 0;
+  for (uint64_t seed = 0; seed < 1000 && !HasFailure(); ++seed) {
+    SCOPED_TRACE(seed);
+    Lives lives(seed, true);
+    lives.run();
+    direct += lives.direct();
+  }
+  EXPECT_GT(direct, 200u);
 }
 
 // A call that would be predicted is refused all the same when its XID has broken the client's last connection, and once only.

@@ -604,6 +604,56 @@ void live_twice(uint64_t seed, uint32_t& predicted) {
   predicted += with.predicted;
 }
 
+// As many as fit are posted in one go, as one by one.
+TEST(PreparedSend, PostedTogetherIsPostedOneByOne) {
+  uint32_t refused = 0;
+  for (uint64_t seed = 0; seed < 200 && !testing::Test::HasFailure(); ++seed) {
+    SCOPED_TRACE(seed);
+    SeededRandom random(seed);
+    LoneQpOptions options = options_of(true, true);
+    options.endpoint.send_work_max = 24;
+    options.qp.send_queue_depth = 16 + random.next_below(16);
+    options.qp.send_window_packets = 8;
+    options.endpoint.turn_packets = 5;
+    End with(options);
+    options.endpoint.express = seed % 2 == 0;
+    End without(options);
+    for (uint32_t step = 0; step < 40; ++step) {
+      std::array<verbs::PlainSend, 12> sends;
+      const uint32_t count = 1 + random.next_below(12);
+      const uint32_t bytes = 1 + random.next_below(300);  // a longer one takes two packets
+      const bool signaled = random.next_below(2) == 0;
+      const auto post = [&](End& end, bool together) {
+        for (uint32_t i = 0; i < count; ++i) {
+          sends[i] = {.id = verbs::WorkId(i), .payload = end.chain(random_bytes(i, bytes)).detach(), .signaled = signaled};
+        }
+        const std::span<verbs::PlainSend> some(sends.data(), count);
+        const uint32_t posted =
+            together ? end.qp->post_receives_and_sends(some) : end.qp->verbs::QueuePair::post_receives_and_sends(some);
+        for (uint32_t i = posted; i < count; ++i) {
+          release_buffers(sends[i].payload);
+        }
+        return posted;
+      };
+      const uint32_t posted = post(with, true);
+      EXPECT_EQ(posted, post(without, false));
+      refused += count - posted;
+      if (random.next_below(3) == 0) {
+        expect_same_sent(with, without);
+      }
+      expect_same(with, without);
+      answer_same(random, with, without);
+      expect_same(with, without);
+    }
+    if (seed % 4 == 0) {
+      with.qp->close();
+      without.qp->close();
+      expect_same(with, without);
+    }
+  }
+  EXPECT_GT(refused, 200u);
+}
+
 TEST(HeaderPrediction, ComesToTheSameAsTheGeneralPath) {
   uint32_t predicted = 0;
   for (uint64_t seed = 0; seed < 400 && !testing::Test::HasFailure(); ++seed) {
