@@ -73,11 +73,30 @@ void take_credits(SendState& state, const wire::Aeth& aeth) {
   }
 }
 
+// The oldest works, as long as they are of one packet each, nobody wants to know of them, and they lie before `upto`: what
+// acknowledge_before() does with each. Most of what is acknowledged is like that.
+void acknowledge_plain_ones(QpContext& context, SendState& state, Psn upto) {
+  Work* work = state.oldest;
+  Psn una = state.window.una();
+  while (work != nullptr && una != upto && work->plain && work->packets == 1 && !work->signaled) {
+    Work* next = work->next;
+    una = una.next();
+    context.core.released.append(std::move(work->payload));
+    context.core.sends.destroy(work);
+    --state.queue_count;
+    work = next;
+  }
+  state.oldest = work;
+  state.newest = work == nullptr ? nullptr : state.newest;
+  state.window.acknowledge(una);
+}
+
 // Everything before `upto` has arrived. Stops at a READ or atomic whose response is missing; una says how far it
 // came. True when una moved.
 // Precondition: upto in [una, limit_psn].
 bool acknowledge_before(QpContext& context, SendState& state, Instant now, Psn upto, bool reported) {
   const Psn before = state.window.una();
+  acknowledge_plain_ones(context, state, upto);
   while (state.window.una() != upto) {
     const Work& work = *state.oldest;
     if (work.awaits_response()) {

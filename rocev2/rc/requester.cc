@@ -185,37 +185,63 @@ void send_next(QpContext& context, SendState& state, Instant now, wire::TxPacket
   step_over(context, state);
 }
 
-// The next packet is a whole SEND with nothing but payload that leaves for the first time, in the ordinary course of things:
-// send_stall() would let it go, and goes_in_place() too.
-bool leaves_plainly(const QpContext& context, const SendState& state) {
-  const Work* work = state.cursor.work;
-  if (work == nullptr || !work->plain || !context.header.has_sends_prepared() || work->packets != 1 ||
-      work->payload.buffer_count() != 1) {
-    return false;
-  }
-  const SendWindow& window = state.window;
-  const bool ordinary = !state.is_disordered() && !state.rnr.is_under_way() && !state.recovery.timed_out() && !state.draining &&
-                        !state.credit_limit.has_value() && window.next_psn() == window.limit_psn();
-  return ordinary && window.packets_in_flight() < window.packets_max() && window.psns_in_flight() < context.psn_window_packets &&
-         context.header.has_room_for_send(*work->payload.head());
+// A whole SEND with nothing but payload, whose frame can be built around it.
+bool is_plain(const QpContext& context, const Work& work) {
+  return work.plain && work.packets == 1 && work.payload.buffer_count() == 1 &&
+         context.header.has_room_for_send(*work.payload.head());
 }
 
-// What send_next() does with it.
-void send_plainly(QpContext& context, SendState& state, Instant now, wire::TxPacket& packet) {
-  Work& work = *state.cursor.work;
-  const wire::Psn psn = state.window.next_psn();
-  work.begun = true;
-  work.first_psn = psn;
+// Packets that may leave now in the ordinary course of things, each for the first time and each a SEND that is_plain():
+// send_stall() would let them go, and goes_in_place() too. Not known to be fewer than `wanted`.
+uint32_t plain_ones_to_send(const QpContext& context, const SendState& state, uint32_t wanted) {
+  const SendWindow& window = state.window;
+  const bool ordinary = context.header.has_sends_prepared() && !state.is_disordered() && !state.rnr.is_under_way() &&
+                        !state.recovery.timed_out() && !state.draining && !state.credit_limit.has_value() &&
+                        window.next_psn() == window.limit_psn();
+  if (!ordinary) {
+    return 0;
+  }
+  const uint32_t packets = window.packets_in_flight();
+  const uint32_t psns = window.psns_in_flight();
+  return std::min({wanted, window.packets_max() - std::min<uint32_t>(window.packets_max(), packets),
+                   context.psn_window_packets - std::min(context.psn_window_packets, psns)});
+}
+
+// Some of the next `wanted` packets, when they are plain: as many as there are in a row. What send_next() does for each, with
+// what they share done once.
+uint32_t send_plain_ones(QpContext& context, SendState& state, Instant now, wire::TxBatch& batch, uint32_t wanted) {
+  Work* work = state.cursor.work;
+  if (work == nullptr || !is_plain(context, *work)) {
+    return 0;
+  }
+  const uint32_t most = plain_ones_to_send(context, state, std::min(wanted, batch.room()));
+  if (most == 0) {
+    return 0;
+  }
+  const wire::Psn first = state.window.next_psn();
   if (!state.window.awaiting()) {
     state.progress_at = now;
   }
-  context.header.build_send_in_place(packet, context.ip_identification++, psn, true, *work.payload.head());
-  context.core.stats.payload_bytes_out += work.length;
-  context.counters.payload_bytes_out += work.length;
-  count_packet(context, false);
-  note_sent(state, now, psn, true, false);
-  state.window.on_sent(1, false);
-  state.cursor = SendCursor::start_of(work.next);
+  wire::Psn psn = first;
+  uint32_t sent = 0;
+  uint64_t bytes = 0;
+  do {
+    work->begun = true;
+    work->first_psn = psn;
+    context.header.build_send_in_place(*batch.add_in_place(), context.ip_identification++, psn, true, *work->payload.head());
+    bytes += work->length;
+    psn = psn.next();
+    ++sent;
+    work = work->next;
+  } while (sent < most && work != nullptr && is_plain(context, *work));
+  context.core.stats.payload_bytes_out += bytes;
+  context.counters.payload_bytes_out += bytes;
+  context.core.stats.packets_out += sent;
+  context.counters.packets_out += sent;
+  note_sent(state, now, first, true, false);
+  state.window.on_sent(sent, false);
+  state.cursor = SendCursor::start_of(work);
+  return sent;
 }
 
 // Middle packets of a SEND or WRITE that may leave now, one after the other; not known to be fewer than `wanted`. 0 where
@@ -479,9 +505,8 @@ bool send_requests(QpContext& context, SendState& state, Instant now, wire::TxBa
     return true;
   }
   while (sent < packets_max) {
-    if (leaves_plainly(context, state) && !batch.full()) {
-      send_plainly(context, state, now, *batch.add_in_place());
-      ++sent;
+    if (const uint32_t plain = send_plain_ones(context, state, now, batch, packets_max - sent); plain > 0) {
+      sent += plain;
       continue;
     }
     if (state.repeats != nullptr) [[unlikely]] {
