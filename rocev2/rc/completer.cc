@@ -27,7 +27,7 @@ void complete_oldest(QpContext& context, SendState& state, verbs::WcStatus statu
   }
   work->status = status;
   if (work->signaled || status != verbs::WcStatus::kSuccess) {
-    context.completions.push(work);
+    context.completions.push(context.core, work);
   } else {
     context.core.sends.destroy(work);
   }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "rocev2/rc/completion_queue.h"
 #include "rocev2/rc/qp_error.h"
 #include "rocev2/rc/rc_core.h"
 #include "rocev2/rc/rc_stats.h"
@@ -32,7 +33,7 @@ struct QpContext {
   verbs::RemoteAccess access = verbs::RemoteAccess::kNone;
   verbs::ProtectionDomain domain;
   uint32_t psn_window_packets = 0;
-  WorkQueue completions;  // to be polled by the owner
+  CompletionQueue completions;
   Dcqcn* rate = nullptr;  // limit of what is sent; nullptr: none, no congestion was met
   wire::PathHeader header;
   QpCounters counters;

@@ -46,6 +46,21 @@ void fill_completion(Work& work, verbs::Completion& out) {
   }
 }
 
+// The same of a message that has no Work.
+void fill_completion(Buffer* message, Instant begun, verbs::Completion& out) {
+  out.id = verbs::WorkId();
+  out.status = verbs::WcStatus::kSuccess;
+  out.opcode = verbs::WcOpcode::kReceive;
+  out.bytes = message->size;
+  out.payload.clear();
+  out.payload.push_back(message);
+  out.original = 0;
+  out.begun = begun;
+  out.solicited = false;
+  out.immediate.reset();
+  out.invalidated.reset();
+}
+
 }  // namespace
 
 Status RcQp::admit(uint64_t bytes) const {
@@ -164,7 +179,12 @@ void RcQp::post_receives(uint32_t count) {
 bool RcQp::poll_completion(verbs::Completion& out) {
   Work* work = context_.completions.pop();
   if (work == nullptr) {
-    return false;
+    Buffer* message = context_.completions.pop_whole(context_.core);
+    if (message == nullptr) {
+      return false;
+    }
+    fill_completion(message, context_.core.whole_at, out);
+    return true;
   }
   fill_completion(*work, out);
   Slab<Work>& slab = work->kind == WorkKind::kReceive ? context_.core.receives : context_.core.sends;
@@ -173,15 +193,22 @@ bool RcQp::poll_completion(verbs::Completion& out) {
 }
 
 uint32_t RcQp::poll_messages(std::span<verbs::ReceivedMessage> out) {
+  CompletionQueue& completions = context_.completions;
   uint32_t count = 0;
+  for (Work* work = completions.front(); work != nullptr; work = completions.front()) {
+    if (count == out.size() || work->kind != WorkKind::kReceive || !work->plain) {
+      return count;
+    }
+    static_cast<void>(completions.pop());
+    out[count++] = {.payload = work->payload.detach(), .begun = work->begun_at};
+    context_.core.receives.destroy(work);
+  }
   for (; count < out.size(); ++count) {
-    Work* work = context_.completions.front();
-    if (work == nullptr || work->kind != WorkKind::kReceive || !work->plain) {
+    Buffer* message = completions.pop_whole(context_.core);
+    if (message == nullptr) {
       break;
     }
-    static_cast<void>(context_.completions.pop());
-    out[count] = {.payload = work->payload.detach(), .begun = work->begun_at};
-    context_.core.receives.destroy(work);
+    out[count] = {.payload = message, .begun = context_.core.whole_at};
   }
   return count;
 }

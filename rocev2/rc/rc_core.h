@@ -67,6 +67,8 @@ struct RcCore {
   Duration ack_delay;                                    // how long an acknowledgement may wait for company
   Slab<Work> sends;                                      // posted SEND, WRITE, READ until polled
   Slab<Work> receives;                                   // messages arriving or waiting to be polled
+  uint32_t whole_messages = 0;                           // those that wait without a Work: CompletionQueue
+  Instant whole_at;                                      // valid when there are any: when they came
   Slab<ReadReplay> replays;                              // one per queue pair that answers READs
   Slab<Scoreboard> boards;                               // one per queue pair whose peer reports a gap
   Slab<HeldPackets> held;                                // one per queue pair that holds packets behind a gap
@@ -78,6 +80,9 @@ struct RcCore {
   TimerWheel timers;
   verbs::MemoryTable* memory;  // nullptr: this endpoint exposes nothing (server role)
   Chain released;              // acknowledged payload, given back to its pools once per burst
+
+  // One more message may arrive.
+  [[nodiscard]] bool has_receive_work() const { return receives.in_use() + whole_messages < receives.capacity(); }
 
   IntrusiveList<RcQp, AckTag> ack_due;    // have an acknowledgement, NAK or READ response to send
   IntrusiveList<RcQp, AckTag> ack_held;   // have an acknowledgement that waits for company, the longest waiting first

@@ -18,23 +18,27 @@ using wire::OpcodeTraits;
 
 constexpr uint32_t kMsnMask = 0xff'ffff;
 
+void take_permission(ReceiveState& state) {
+  if (state.pool != nullptr) {
+    state.pool->take();
+  } else {
+    --state.receives;
+  }
+}
+
 // A Work for a message that begins. check_resources has seen that there is one.
 Work* take_receive(QpContext& context, ReceiveState& state, Instant now) {
   Work* message = context.core.receives.create();
   CW_ASSERT(message != nullptr);
   message->kind = WorkKind::kReceive;
   message->begun_at = now;
-  if (state.pool != nullptr) {
-    state.pool->take();
-  } else {
-    --state.receives;
-  }
+  take_permission(state);
   return message;
 }
 
 void deliver(QpContext& context, Work* message, verbs::WcStatus status) {
   message->status = status;
-  context.completions.push(message);
+  context.completions.push(context.core, message);
 }
 
 bool append_payload(Work& message, const wire::PacketView& view, Buffer* frame) {
@@ -85,7 +89,7 @@ PacketOutcome refuse(QpContext& context, ReceiveState& state, NakCode code, QpEr
 // The owner learns of a message that was too long for it as of a receive that failed (IBA 9.7.5.2.4).
 void deliver_too_long(QpContext& context, ReceiveState& state, Instant now) {
   Work* message = std::exchange(state.message, nullptr);
-  if (message == nullptr && state.receives_left() > 0 && context.core.receives.in_use() < context.core.receives.capacity()) {
+  if (message == nullptr && state.receives_left() > 0 && context.core.has_receive_work()) {
     message = take_receive(context, state, now);
   }
   if (message != nullptr) {
@@ -350,12 +354,16 @@ PacketOutcome on_request(QpContext& context, ReceiveState& state, Instant now, c
 }
 
 void take_whole_send(QpContext& context, ReceiveState& state, Instant now, Buffer* frame, bool solicited, bool ack_request) {
-  Work* message = take_receive(context, state, now);
-  message->payload.push_back(frame);
-  message->length = frame->size;
-  message->solicited = solicited;
-  message->plain = true;
-  deliver(context, message, verbs::WcStatus::kSuccess);
+  if (!solicited) [[likely]] {
+    take_permission(state);
+    context.completions.push_whole(context.core, frame, now);
+  } else {
+    Work* message = take_receive(context, state, now);
+    message->payload.push_back(frame);
+    message->length = frame->size;
+    message->solicited = true;
+    deliver(context, message, verbs::WcStatus::kSuccess);
+  }
   step_over_packet(state);
   end_message(state);
   if (ack_request) {

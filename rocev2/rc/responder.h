@@ -1,9 +1,9 @@
 // The responder: executes the peer's requests in PSN order, exactly once, and notes what has to be answered.
 //
 // Ownership: a SEND's frame becomes part of the message, trimmed to its payload; a WRITE is copied into the named memory; READ
-// responses are built from the named memory when they are sent. A message costs one Work of the endpoint's receive slab from its
-// first packet until it is polled. Failure: what the peer does wrong is answered by one NAK and ends the queue pair
-// (PacketOutcome::failure); a missing receive is answered by an RNR NAK and changes nothing.
+// responses are built from the named memory when they are sent. A message costs one Work of the endpoint's receive slab, or
+// counts as one, from its first packet until it is polled. Failure: what the peer does wrong is answered by one NAK and ends the
+// queue pair (PacketOutcome::failure); a missing receive is answered by an RNR NAK and changes nothing.
 #pragma once
 
 #include "base/time.h"
@@ -21,8 +21,8 @@ namespace cw::rc {
 // its PSN is the expected one and its length is not above receive_bytes_max nor the path MTU.
 [[nodiscard]] inline bool takes_whole_send(const QpContext& context, const ReceiveState& state) {
   return state.in_progress == wire::OpcodeKind::kReserved && !state.gap && state.held == nullptr &&
-         state.reply <= ReplyKind::kAck && state.receives_left() > 0 &&
-         context.core.receives.in_use() < context.core.receives.capacity() && context.core.watermark == BufferWatermark::kPlenty;
+         state.reply <= ReplyKind::kAck && state.receives_left() > 0 && context.core.has_receive_work() &&
+         context.core.watermark == BufferWatermark::kPlenty;
 }
 // What on_request() does with such a SEND. Takes `frame`, trimmed to the payload. Precondition: takes_whole_send().
 void take_whole_send(QpContext& context, ReceiveState& state, Instant now, Buffer* frame, bool solicited, bool ack_request);

@@ -86,8 +86,7 @@ Verdict check_resources(const QpContext& context, const ReceiveState& state, con
     // More READs and atomics than agreed, or repetitions that we have not got round to: the peer's timeout brings it back.
     return Verdict::ignore(DropReason::kNoBuffer);
   }
-  const bool slab_empty = context.core.receives.in_use() == context.core.receives.capacity();
-  if (takes_receive(traits) && (state.receives_left() == 0 || slab_empty)) {
+  if (takes_receive(traits) && (state.receives_left() == 0 || !context.core.has_receive_work())) {
     return Verdict::of(Action::kRnrNak);
   }
   if (context.core.watermark != BufferWatermark::kPlenty && traits.kind == OpcodeKind::kSend && traits.starts_message())

@@ -42,7 +42,7 @@ struct Work {
   bool solicited = false;
   bool fence = false;
   bool signaled = true;
-  bool plain = false;            // kSend with nothing but payload, and no fence; kReceive of a predicted one
+  bool plain = false;            // kSend with nothing but payload, and no fence; kReceive in one Buffer, with nothing else to say
   bool write_immediate = false;  // kReceive: announced by a WRITE with Immediate
 
   // READ and atomics: complete by a response of their own, not by an acknowledgement, and count against the initiator depth.
@@ -61,32 +61,29 @@ struct Work {
   }
 };
 
-// First-in first-out queue of Works; does not own its nodes' storage.
+// First-in first-out queue of Works; does not own its nodes' storage. Works in it are linked in a ring.
 class WorkQueue {
  public:
-  [[nodiscard]] bool empty() const { return head_ == nullptr; }
-  [[nodiscard]] Work* front() const { return head_; }
+  [[nodiscard]] bool empty() const { return last_ == nullptr; }
+  [[nodiscard]] Work* front() const { return last_ == nullptr ? nullptr : last_->next; }
   void push(Work* work) {
     CW_DASSERT(work->next == nullptr);
-    if (head_ == nullptr) {
-      head_ = work;
-    } else {
-      tail_->next = work;
-    }
-    tail_ = work;
+    work->next = last_ == nullptr ? work : std::exchange(last_->next, work);
+    last_ = work;
   }
   // nullptr when empty.
   [[nodiscard]] Work* pop() {
-    Work* work = head_;
+    Work* work = front();
     if (work != nullptr) {
-      head_ = std::exchange(work->next, nullptr);
+      last_->next = work->next;
+      last_ = work == last_ ? nullptr : last_;
+      work->next = nullptr;
     }
     return work;
   }
 
  private:
-  Work* head_ = nullptr;
-  Work* tail_ = nullptr;
+  Work* last_ = nullptr;
 };
 
 }  // namespace cw::rc
