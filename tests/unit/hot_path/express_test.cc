@@ -114,11 +114,11 @@ TEST_P(ExpressPair, SendsAndCountsTheSame) {
   }
 }
 
-std::string name_of(const testing::TestParamInfo<Mix>& test) {
+std::string name_of_mix(const testing::TestParamInfo<Mix>& test) {
   return test.param.name;
 }
 
-INSTANTIATE_TEST_SUITE_P(Mixes, ExpressPair, testing::ValuesIn(kMixes), name_of);
+INSTANTIATE_TEST_SUITE_P(Mixes, ExpressPair, testing::ValuesIn(kMixes), name_of_mix);
 
 }  // namespace
 }  // namespace cw::bench
