@@ -41,7 +41,7 @@ uint64_t places_of(const BoundaryPoint& point, const RunResult& undisturbed) {
 
 class Boundaries {
  public:
-  explicit Boundaries(Coverage& coverage) : coverage_(coverage) {}
+  Boundaries(Coverage& coverage, uint64_t step) : coverage_(coverage), step_(step) {}
 
   void run_wire(Wires wires) {
     for (const gateway::BackendKind backend : kBackends) {
@@ -51,7 +51,7 @@ class Boundaries {
       report_.bytes += undisturbed.stream_bytes[0] + undisturbed.stream_bytes[1];
       for (BoundaryPoint point : points_of(wires, backend)) {
         const uint64_t places = places_of(point, undisturbed);
-        for (point.at = 1; point.at <= places; ++point.at) {
+        for (point.at = 1; point.at <= places; point.at += step_) {
           ++report_.runs;
           hash_.add(run_at(point).hash);
         }
@@ -73,6 +73,7 @@ class Boundaries {
   }
 
   Coverage& coverage_;
+  uint64_t step_;
   BoundaryReport report_;
   TraceHash hash_;
 };
@@ -127,8 +128,8 @@ Scenario boundary_scenario_at(const BoundaryPoint& point) {
   return scenario;
 }
 
-BoundaryReport run_boundaries(Coverage& coverage, Wires wires) {
-  Boundaries boundaries(coverage);
+BoundaryReport run_boundaries(Coverage& coverage, Wires wires, uint64_t step) {
+  Boundaries boundaries(coverage, step);
   for (const Wires wire : {Wires::kRoce, Wires::kIwarp}) {
     if (wires == wire || wires == Wires::kBoth) {
       boundaries.run_wire(wire);

@@ -46,7 +46,7 @@ struct BoundaryReport {
 [[nodiscard]] Scenario boundary_scenario_at(const BoundaryPoint& point);
 // Of the text that BoundaryPoint::name() makes; nothing when it is another.
 [[nodiscard]] std::optional<Scenario> parse_boundary(std::string_view text);
-// With kBoth those of the one wire, and then those of the other.
-[[nodiscard]] BoundaryReport run_boundaries(Coverage& coverage, Wires wires = Wires::kRoce);
+// With kBoth those of the one wire, and then those of the other. `step`: from one place to the next that is tried, 1: all are.
+[[nodiscard]] BoundaryReport run_boundaries(Coverage& coverage, Wires wires, uint64_t step);
 
 }  // namespace cw::sim

@@ -64,6 +64,9 @@ std::optional<int> parse_command(int argc, char** argv, SimSettings& settings) {
   app.add_option("--boundary-at", settings.boundary_at, "one run of --boundary, as it prints them: tcp:kill_gateway:17");
   app.add_flag("--scenario", settings.scenario, "print what the seed is made of, and run nothing");
   app.add_flag("--boundary", settings.boundary, "break something at every packet, or at every byte of a stream, of a small run");
+  app.add_option("--step", settings.boundary_step, "of --boundary: only one of so many places, the first included")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
   app.add_flag("--goodput", settings.goodput, "measure goodput of one connection by loss rate and window");
   app.add_option("--goodput-check", settings.goodput_check,
                  "the same, compared with a golden table; exit status 1 if it differs");

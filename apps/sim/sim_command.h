@@ -19,6 +19,7 @@ struct SimSettings {
   std::string pcap;
   std::string trace;
   std::string boundary_at;
+  uint64_t boundary_step = 1;
   std::string goodput_check;
   std::optional<std::string> isolation;
   std::string reorder_check;

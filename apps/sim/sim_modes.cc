@@ -122,7 +122,7 @@ int run_sweep(const SimSettings& settings) {
 int run_every_boundary(const SimSettings& settings) {
   const auto start = SteadyClock::now();
   Coverage coverage;
-  const BoundaryReport report = run_boundaries(coverage, settings.variant.wires);
+  const BoundaryReport report = run_boundaries(coverage, settings.variant.wires, settings.boundary_step);
   print_boundaries(report, coverage, seconds_since(start), {.json = settings.json, .coverage = settings.coverage});
   for (const BoundaryFailure& failure : report.failures) {
     std::fprintf(stderr, "FAILED: causeway-sim --boundary-at %s\n  %s: %s\n", failure.point.name().c_str(),

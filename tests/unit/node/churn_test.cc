@@ -9,17 +9,14 @@
 #include "apps/sim/world.h"
 #include "control/cm/wire/mad_header.h"
 #include "tests/support/rc_info.h"
+#include "tests/support/sanitized.h"
 
 namespace cw::node::test {
 namespace {
 
 using ByteVector = std::vector<uint8_t>;
 
-#if defined(__SANITIZE_ADDRESS__)
-constexpr uint32_t kCycles = 4'000;
-#else
-constexpr uint32_t kCycles = 100'000;
-#endif
+constexpr uint32_t kCycles = cw::test::kSanitized ? 4'000 : 100'000;
 
 // How a connection ends. Those that lose messages leave the managers waiting, while the next connections come and go.
 enum class Ending : uint8_t {
