@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <pthread.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -23,7 +24,9 @@ namespace {
 constexpr auto kShutdownTimeout = std::chrono::seconds(5);
 // A drain whose time is up ends what is left by force, which takes a moment.
 constexpr auto kForceTime = std::chrono::seconds(1);
+// How often this thread looks around: while something is under way, and else.
 constexpr long kTurnNs = 20'000'000;
+constexpr long kQuietTurnNs = 100'000'000;
 
 int64_t unix_now_s() {
   return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
@@ -127,11 +130,13 @@ sigset_t ControlThread::signals() {
 }
 
 void ControlThread::run(std::atomic<bool>& stop) {
+  (void)pthread_setname_np(pthread_self(), "cw-control");
   const sigset_t waited_for = signals();
+  bool is_busy = true;
   while (true) {
-    const timespec wait{0, kTurnNs};
+    const timespec wait{0, is_busy ? kTurnNs : kQuietTurnNs};
     const int signal = sigtimedwait(&waited_for, nullptr, &wait);
-    write_notices(monotonic_now());
+    is_busy = write_notices(monotonic_now()) || phase_ != Phase::kServing || drain_.is_under_way();
     watch_cores();
     trouble_.turn(monotonic_now());
     if (signal == SIGHUP && phase_ == Phase::kServing) {
@@ -146,12 +151,15 @@ void ControlThread::run(std::atomic<bool>& stop) {
     }
   }
   stop.store(true);
+  std::ranges::for_each(apps_, &GatewayApp::wake);
 }
 
-void ControlThread::write_notices(Instant now) {
+bool ControlThread::write_notices(Instant now) {
   gateway::Notice notice;
+  bool had_some = false;
   for (GatewayApp* app : apps_) {
     while (app->poll_notice(notice)) {
+      had_some = true;
       if (notice_limit_.admits(now, notice.result)) {
         const std::lock_guard lock(mutex_);
         log_notice(notice, config_, changes_.numbers());
@@ -161,6 +169,7 @@ void ControlThread::write_notices(Instant now) {
   if (const uint64_t left_out = notice_limit_.take_left_out(now); left_out > 0) {
     telemetry::log_warning("{} more connection requests were refused; causeway_connections_refused_total says why", left_out);
   }
+  return had_some;
 }
 
 bool ControlThread::on_stop_signal(const char* name) {

@@ -54,7 +54,8 @@ class ControlThread {
   void set_log_level(const std::string& who, control::LogLevel level);
 
  private:
-  void write_notices(Instant now);
+  // True: there were some.
+  [[nodiscard]] bool write_notices(Instant now);
   // False: end at once.
   [[nodiscard]] bool on_stop_signal(const char* name);
   [[nodiscard]] bool has_shut_down();

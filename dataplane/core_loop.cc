@@ -15,9 +15,13 @@ namespace {
 // Polling before the first sleep. When it is shorter than the pauses of a peer that works, two ends fall asleep in turns and each
 // call waits for both.
 constexpr Duration kIdleBeforeSleep = Duration::us(100);
-constexpr Duration kSleepMax = Duration::us(50);
-// Whatever comes wakes a core without a queue of a port, except orders and questions of other threads. Those may wait so long.
-constexpr Duration kSleepMaxWithoutQueues = Duration::ms(20);
+// Nobody wakes a core for a frame. So it sleeps for a part of the time that nothing has happened, and a call that comes behind a
+// pause is late by that part of the pause at most.
+constexpr int64_t kSleepPart = 32;
+constexpr Duration kSleepMin = Duration::us(50);
+constexpr Duration kSleepMax = Duration::ms(3);
+// Whatever comes wakes a core without a queue of a port, except a heartbeat's question. That may wait so long.
+constexpr Duration kSleepMaxWithoutQueues = Duration::ms(100);
 // Asking the kernel costs some 200 ns: not in every turn of a core that polls ports, too, while its other wires are quiet.
 constexpr Duration kQuietWire = Duration::us(5);
 
@@ -44,7 +48,7 @@ void CoreLoop::run(const std::atomic<bool>& stop) {
     const bool worked = turn(now);
     if (!worked) {
       if (!idle_.spins && now - last_work > kIdleBeforeSleep) {
-        sleep(now);
+        sleep(now, now - last_work);
       } else if (idle_.yields) {
         std::this_thread::yield();
       }
@@ -208,9 +212,10 @@ void CoreLoop::send(Instant now, std::span<wire::TxPacket> packets) {
   }
 }
 
-void CoreLoop::sleep(Instant now) {
+// `quiet`: for how long nothing has happened.
+void CoreLoop::sleep(Instant now, Duration quiet) {
   const Instant deadline = earlier(node_.next_deadline(), app_.next_deadline());
-  const Duration longest = polls_ports_ ? kSleepMax : kSleepMaxWithoutQueues;
+  const Duration longest = polls_ports_ ? std::clamp(quiet / kSleepPart, kSleepMin, kSleepMax) : kSleepMaxWithoutQueues;
   const Duration wait = std::min(longest, deadline.is_never() ? longest : deadline - now);
   if (wait <= Duration::us(1)) {
     return;

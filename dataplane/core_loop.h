@@ -3,8 +3,8 @@
 //   rx burst -> CaptureTap -> BurstSplit -> CoreHandover -> Node::on_frame ... WatermarkWatch
 //   CoreApp::turn   deadlines   Node::poll_transmit -> CaptureTap -> tx burst
 //
-// The clock is read once per turn. When nothing happens for a while the core sleeps for some microseconds at a time (idle mode
-// "sleep"), woken early by its Wakeup; in idle mode "spin" it never does.
+// The clock is read once per turn. When nothing happens for a while the core sleeps for microseconds at a time, and when nothing
+// happens for long, for milliseconds (idle mode "sleep"), woken early by its Wakeup; in idle mode "spin" it never does.
 #pragma once
 
 #include <atomic>
@@ -84,7 +84,7 @@ class CoreLoop {
   // Offers the devices what waits for them; false when one of them does not take it all.
   bool flush(Instant now);
   void send(Instant now, std::span<wire::TxPacket> packets);
-  void sleep(Instant now);
+  void sleep(Instant now, Duration quiet);
   [[nodiscard]] bool receive_wires(Instant now);
 
   node::Node& node_;

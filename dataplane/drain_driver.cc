@@ -74,6 +74,11 @@ control::DrainStatus DrainDriver::status() {
   return status_locked();
 }
 
+bool DrainDriver::is_under_way() {
+  const std::lock_guard lock(mutex_);
+  return drain_.state() == control::DrainState::kDraining;
+}
+
 bool DrainDriver::is_over() {
   const std::lock_guard lock(mutex_);
   return drain_.state() == control::DrainState::kDrained;

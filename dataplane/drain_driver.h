@@ -25,6 +25,7 @@ class DrainDriver {
   // The process was told to end: as start(), and nobody stops it or gives it another time.
   void start_last(const std::string& who, Duration timeout);
   [[nodiscard]] control::DrainStatus status();
+  [[nodiscard]] bool is_under_way();
   [[nodiscard]] bool is_over();
   // Control thread, some times a second.
   void turn();

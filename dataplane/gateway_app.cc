@@ -17,7 +17,8 @@ constexpr auto kDescribeTimeout = std::chrono::seconds(1);
 }  // namespace
 
 GatewayApp::GatewayApp(uint32_t core, gateway::Gateway& gateway, const CoreWires& wires, node::Node& node, WorkerPool& workers,
-                       CoreExchange* exchange, std::span<const std::unique_ptr<PortQueue>> queues, BufferPools& pools)
+                       CoreExchange* exchange, std::span<const std::unique_ptr<PortQueue>> queues, BufferPools& pools,
+                       Wakeup& wakeup)
     : core_(core),
       gateway_(gateway),
       wires_(wires),
@@ -26,6 +27,8 @@ GatewayApp::GatewayApp(uint32_t core, gateway::Gateway& gateway, const CoreWires
       exchange_(exchange),
       queues_(queues),
       pools_(pools),
+      wakeup_(wakeup),
+      snapshot_([&wakeup] { wakeup.wake(); }),
       durations_(std::make_unique<telemetry::RpcDurations>()),
       notices_("cw_notices", kNotices, RingProducers::kOne),
       told_("cw_told", kTold, RingProducers::kOne),
@@ -97,7 +100,10 @@ bool GatewayApp::exchange_messages(Instant now) {
 }
 
 bool GatewayApp::has_input() const {
-  return workers_.has_events(core_) || question_.load(std::memory_order_relaxed) != nullptr || snapshot_.is_wanted();
+  const bool has_order = drain_order_.load(std::memory_order_relaxed) != drain_acted_on_.load(std::memory_order_relaxed) ||
+                         (shutdown_.load(std::memory_order_relaxed) && !shutdown_begun_);
+  return workers_.has_events(core_) || question_.load(std::memory_order_relaxed) != nullptr || snapshot_.is_wanted() ||
+         ping_state_.load(std::memory_order_relaxed) == PingState::kWanted || !told_.empty() || has_order;
 }
 
 bool GatewayApp::serve_control(Instant now) {
@@ -171,7 +177,24 @@ bool GatewayApp::start_ping(const gateway::PingOrder& order) {
   }
   ping_order_ = order;
   ping_state_.store(PingState::kWanted, std::memory_order_release);
+  wakeup_.wake();
   return true;
+}
+
+bool GatewayApp::tell(const gateway::CoreMessage& message) {
+  const bool is_told = told_.push(message);
+  wakeup_.wake();
+  return is_told;
+}
+
+void GatewayApp::order_drain(DrainOrder order) {
+  drain_order_.store(order, std::memory_order_release);
+  wakeup_.wake();
+}
+
+void GatewayApp::request_shutdown() {
+  shutdown_.store(true, std::memory_order_release);
+  wakeup_.wake();
 }
 
 bool GatewayApp::ping_result(gateway::PingResult& out) const {
@@ -234,6 +257,7 @@ void GatewayApp::answer_some(Instant now) {
 bool GatewayApp::ask(Question& question) {
   const std::lock_guard lock(asking_);
   question_.store(&question, std::memory_order_release);
+  wakeup_.wake();
   const auto deadline = std::chrono::steady_clock::now() + kDescribeTimeout;
   while (!question.answered.load(std::memory_order_acquire)) {
     if (std::chrono::steady_clock::now() > deadline && question_.exchange(nullptr, std::memory_order_acq_rel) == &question) {

@@ -14,6 +14,7 @@
 #include "dataplane/rnic/rdma_host.h"
 #include "dataplane/sockets/tcp_streams.h"
 #include "dataplane/value_ring.h"
+#include "dataplane/wakeup.h"
 #include "dataplane/worker_pool.h"
 #include "gateway/backend_ping.h"
 #include "gateway/gateway.h"
@@ -66,9 +67,10 @@ struct DrainProgress {
 
 class GatewayApp final : public CoreApp {
  public:
-  // `exchange` leads to the gateways of other cores; nullptr: there are none.
+  // `exchange` leads to the gateways of other cores; nullptr: there are none. `wakeup` is the core's: whoever asks or orders
+  // something does not wait until it has slept.
   GatewayApp(uint32_t core, gateway::Gateway& gateway, const CoreWires& wires, node::Node& node, WorkerPool& workers,
-             CoreExchange* exchange, std::span<const std::unique_ptr<PortQueue>> queues, BufferPools& pools);
+             CoreExchange* exchange, std::span<const std::unique_ptr<PortQueue>> queues, BufferPools& pools, Wakeup& wakeup);
 
   // Poll core.
   bool turn(Instant now) override;
@@ -79,7 +81,7 @@ class GatewayApp final : public CoreApp {
   // Telemetry thread.
   [[nodiscard]] telemetry::Published<telemetry::CoreSnapshot>& snapshot() { return snapshot_; }
   // The thread that checks servers. False: the core has not taken what it was told before.
-  [[nodiscard]] bool tell(const gateway::CoreMessage& message) { return told_.push(message); }
+  [[nodiscard]] bool tell(const gateway::CoreMessage& message);
   // Control thread.
   [[nodiscard]] control::Heartbeat& heartbeat() { return heartbeat_; }
   [[nodiscard]] bool poll_notice(gateway::Notice& out) { return notices_.pop(std::span<gateway::Notice>(&out, 1)) == 1; }
@@ -87,9 +89,11 @@ class GatewayApp final : public CoreApp {
   [[nodiscard]] bool start_ping(const gateway::PingOrder& order);
   // The result of the last one started; false until it is there.
   [[nodiscard]] bool ping_result(gateway::PingResult& out) const;
-  void order_drain(DrainOrder order) { drain_order_.store(order, std::memory_order_release); }
+  void order_drain(DrainOrder order);
   [[nodiscard]] DrainProgress drain_progress() const;
-  void request_shutdown() { shutdown_.store(true, std::memory_order_release); }
+  void request_shutdown();
+  // Any thread: a core that sleeps turns now.
+  void wake() { wakeup_.wake(); }
   [[nodiscard]] bool is_quiet() const { return quiet_.load(std::memory_order_acquire); }
   // Any thread but the core's; callers take turns. Fills `out` by the core itself; false when the core did not answer in time.
   [[nodiscard]] bool describe(std::vector<gateway::ConnectionInfo>& out, uint32_t connections_max);
@@ -136,6 +140,7 @@ class GatewayApp final : public CoreApp {
   CoreExchange* exchange_;
   std::span<const std::unique_ptr<PortQueue>> queues_;
   const BufferPools& pools_;
+  Wakeup& wakeup_;
   const CoreLoop* loop_ = nullptr;
   telemetry::Published<telemetry::CoreSnapshot> snapshot_;
   std::unique_ptr<telemetry::RpcDurations> durations_;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <poll.h>
+#include <pthread.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -191,6 +192,7 @@ std::vector<control::ServerCheck> HealthChecks::server_checks() const {
 }
 
 void HealthChecks::run() {
+  (void)pthread_setname_np(pthread_self(), "cw-checks");
   while (!stop_.load()) {
     const Instant now = monotonic_now();
     take_wanted(now);

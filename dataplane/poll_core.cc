@@ -39,7 +39,7 @@ PollCore::PollCore(const PollShared& shared, const CoreShare& share, Wakeup& wak
                std::vector<verbs::Transport*>{&transport_, &iwarp_, &rnic_}, shared.pools.packets(), shared.pools.large(),
                shared.programs, entropy_),
       app_(share.index, gateway_, {transport_, iwarp_, tcp_, rnic_, rdma_}, node_, shared.workers, shared.exchange, queues_,
-           shared.pools),
+           shared.pools, wakeup),
       loop_(node_, queues_, shared.pools, clock_, app_, wakeup,
             {.spins = shared.config.dataplane.idle == control::IdleMode::kSpin, .yields = is_worker_cpu(lcore_)}) {
   tcp_.attach(iwarp_);

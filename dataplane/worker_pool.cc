@@ -4,6 +4,7 @@
 #include <oneapi/tbb/task_arena.h>
 #include <oneapi/tbb/task_group.h>
 #include <oneapi/tbb/task_scheduler_observer.h>
+#include <pthread.h>
 #include <rte_lcore.h>
 #include <sys/epoll.h>
 #include <unistd.h>
@@ -60,16 +61,21 @@ std::pair<uint16_t, uint16_t> local_ports() {
   return {32'768, 60'999};
 }
 
-// TBB's threads inherit the CPUs of whoever made them come, as a rule one thread bound to one CPU.
+// A name, and CPUs: TBB's threads inherit those of whoever made them come, as a rule one thread bound to one CPU.
 class Placement : public oneapi::tbb::task_scheduler_observer {
  public:
   Placement(oneapi::tbb::task_arena& arena, const std::vector<uint32_t>& cpus) : task_scheduler_observer(arena), cpus_(cpus) {
-    observe(!cpus.empty());
+    observe(true);
   }
   ~Placement() override { observe(false); }
   Placement(const Placement&) = delete;
   Placement& operator=(const Placement&) = delete;
-  void on_scheduler_entry(bool /*is_worker*/) override { bind_this_thread(cpus_); }
+  void on_scheduler_entry(bool /*is_worker*/) override {
+    (void)pthread_setname_np(pthread_self(), "cw-worker");
+    if (!cpus_.empty()) {
+      bind_this_thread(cpus_);
+    }
+  }
 
  private:
   std::vector<uint32_t> cpus_;
@@ -145,8 +151,8 @@ class WorkerPool::Worker {
       // Without a backend's socket there is nothing that a sleeper would notice too late: spinning would only take the CPU from a
       // poll core beside.
       if (idle_turns > kIdleTurnsBeforeSleep && (!pool_.options_.spin || links_.empty())) {
-        sleep();
-        idle_turns = 0;
+        // Whom nothing woke has nothing to spin for.
+        idle_turns = sleep() ? 0 : kIdleTurnsBeforeSleep;
       } else if (!worked && pool_.options_.yields) {
         std::this_thread::yield();
       }
@@ -499,10 +505,11 @@ class WorkerPool::Worker {
     links_.erase(link.id.value());
   }
 
-  void sleep() {
+  // True: a socket woke it.
+  bool sleep() {
     if (!publish()) {
       std::this_thread::yield();  // nobody wakes this thread when a ring of events has room again
-      return;
+      return false;
     }
     wakeup_.prepare();
     bool empty = true;
@@ -510,9 +517,12 @@ class WorkerPool::Worker {
       empty = empty && ring->empty();
     }
     const bool is_starved = !starved_.empty() || admission_.wants_poll() || !without_port_.empty();
-    serve_sockets(!empty || pool_.stop_.load(std::memory_order_relaxed) ? 0 : is_starved ? kStarvedSleepMs : kSleepMs);
+    const bool worked = serve_sockets(!empty || pool_.stop_.load(std::memory_order_relaxed) ? 0
+                                      : is_starved                                          ? kStarvedSleepMs
+                                                                                            : kSleepMs);
     (void)publish();
     wakeup_.awake(false);
+    return worked;
   }
 
   void drop_requests() {

@@ -1,5 +1,7 @@
 #include "telemetry/history_recorder.h"
 
+#include <pthread.h>
+
 #include <chrono>
 
 namespace cw::telemetry {
@@ -27,6 +29,7 @@ void HistoryRecorder::set_on(bool on) {
 }
 
 void HistoryRecorder::run() {
+  (void)pthread_setname_np(pthread_self(), "cw-history");
   const auto period = std::chrono::nanoseconds(History::kPeriod.to_ns());
   Clock::time_point next = Clock::now();
   std::unique_lock lock(mutex_);

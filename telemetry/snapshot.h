@@ -13,9 +13,11 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <thread>
 #include <type_traits>
+#include <utility>
 
 #include "base/assert.h"
 
@@ -26,7 +28,9 @@ class Published {
   static_assert(std::is_trivially_copyable_v<T>);
 
  public:
-  Published() : slot_(std::make_unique<T>()), last_(std::make_unique<T>()) {}
+  // `wake`: called by the reader when it has asked, for a core that sleeps; may be empty.
+  explicit Published(std::function<void()> wake = {})
+      : wake_(std::move(wake)), slot_(std::make_unique<T>()), last_(std::make_unique<T>()) {}
   Published(const Published&) = delete;
   Published& operator=(const Published&) = delete;
 
@@ -45,7 +49,12 @@ class Published {
 
   // Reader thread (one at a time; telemetry and admin threads take turns under a mutex of theirs, see Collector).
   // Asks for a new copy. A copy that arrived after an earlier time-out is old, and dropped.
-  void request() { state_.store(State::kWanted, std::memory_order_release); }
+  void request() {
+    state_.store(State::kWanted, std::memory_order_release);
+    if (wake_) {
+      wake_();
+    }
+  }
   // Reader thread. Takes the copy over if it is there: true, and last() is it.
   [[nodiscard]] bool take() {
     if (state_.load(std::memory_order_acquire) != State::kFilled) {
@@ -56,7 +65,7 @@ class Published {
     ++version_;
     return true;
   }
-  // Reader thread. take(), again and again until `deadline`: a core that works answers at once, one that sleeps after
+  // Reader thread. take(), again and again until `deadline`: a core that works answers at once, one that nobody wakes after
   // milliseconds, and to ask every 200 us until then costs more than the answer.
   [[nodiscard]] bool wait(std::chrono::steady_clock::time_point deadline) {
     std::chrono::microseconds pause(200);
@@ -77,6 +86,7 @@ class Published {
  private:
   static constexpr std::chrono::microseconds kPauseMax{5000};
   enum class State : uint8_t { kIdle, kWanted, kFilled };
+  std::function<void()> wake_;
   std::atomic<State> state_{State::kIdle};
   std::unique_ptr<T> slot_;  // the core's while kWanted
   std::unique_ptr<T> last_;  // the reader's

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/core.h>
+#include <pthread.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -138,6 +139,7 @@ void CaptureWriter::Job::flush() {
 }
 
 void CaptureWriter::Job::run() {
+  (void)pthread_setname_np(pthread_self(), "cw-capture");
   add(pcapng_start("causewayd", limits_.with_payload ? limits_.snap_bytes : kSnapBytesMax));
   const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(limits_.seconds);
   while (!stop_.load() && !done.load()) {

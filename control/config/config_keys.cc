@@ -58,7 +58,8 @@ const std::array<Key<DataplaneConfig>, 8> kDataplaneKeys = {{
     {.name = "idle",
      .member = Choice<DataplaneConfig>{kIdleNames, [](const DataplaneConfig& c) { return static_cast<uint32_t>(c.idle); },
                                        [](DataplaneConfig& c, uint32_t i) { c.idle = static_cast<IdleMode>(i); }},
-     .help = "What a poll core does when nothing happens: sleep briefly, or spin (lowest latency, a whole CPU always)."},
+     .help = "What a poll core does when nothing happens: sleep, or spin (lowest latency, a whole CPU always). "
+             "Who sleeps does so for microseconds at first, and for up to 3 ms when nothing has happened for long."},
     {.name = "rx_buffers",
      .member = &DataplaneConfig::rx_buffers,
      .help = "Packet buffers. "

@@ -1,6 +1,7 @@
 #include "control/recorder/state_recorder.h"
 
 #include <fmt/core.h>
+#include <pthread.h>
 
 #include <chrono>
 
@@ -50,6 +51,7 @@ StateRecorder::~StateRecorder() {
 }
 
 void StateRecorder::run() {
+  (void)pthread_setname_np(pthread_self(), "cw-recorder");
   std::unique_lock lock(mutex_);
   while (!stop_) {
     lock.unlock();

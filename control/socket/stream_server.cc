@@ -1,6 +1,7 @@
 #include "control/socket/stream_server.h"
 
 #include <poll.h>
+#include <pthread.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -63,6 +64,7 @@ std::unique_ptr<StreamServer> StreamServer::start(UniqueFd listener, Admit admit
 }
 
 void StreamServer::run() {
+  (void)pthread_setname_np(pthread_self(), "cw-server");
   bool accepting = true;
   std::vector<pollfd> polled;
   while (true) {

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
+#include <pthread.h>
 #include <sys/eventfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -219,6 +220,7 @@ void MemifRelay::start() {
 }
 
 void MemifRelay::run() {
+  (void)pthread_setname_np(pthread_self(), "cw-memif");
   while (!stopping_.load()) {
     // -1 is skipped by poll(): what the link does not care for now.
     const MemifLink::Ready wanted = link_.watched();

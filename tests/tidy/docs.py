@@ -102,7 +102,7 @@ NUMBERS = (
         "deploy/SECURITY.md", r"(\d+) s without reading the answer", ADMIN_SERVER, r"kStallTimeout = Duration::seconds\((\d+)\)"
     ),
     Number("deploy/SECURITY.md", r"log lines \| (\d+) at once", "telemetry/log.h", r"kLogBurst = (\d+);"),
-    Number("dataplane/README.md", r"core naps up to (\d+) us", "dataplane/core_loop.cc", r"kSleepMax = Duration::us\((\d+)\)"),
+    Number("dataplane/README.md", r"naps up to (\d+) ms", "dataplane/core_loop.cc", r"kSleepMax = Duration::ms\((\d+)\)"),
     Number(
         "dataplane/README.md",
         r"after (\d+) us without work",

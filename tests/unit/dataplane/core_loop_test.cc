@@ -3,7 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
+#include <memory>
 #include <numeric>
+#include <span>
+#include <thread>
 #include <vector>
 
 #include "base/random.h"
@@ -68,6 +73,39 @@ TEST_F(CoreLoopTest, ABurstAfterAPauseIsServedInTwoHalvesAndThoseBehindItWhole) 
   EXPECT_EQ(turn(), (Seen{82}));
   send(now, 1);
   EXPECT_EQ(turn(), (Seen{83})) << "one frame has no halves";
+}
+
+// How often a core sleeps within a time in which nothing happens.
+uint64_t sleeps_in(std::chrono::milliseconds time, node::Node& node, std::span<const std::unique_ptr<PortQueue>> queues,
+                   BufferPools& pools) {
+  Watcher watcher(node);
+  const TscClock clock;
+  Wakeup wakeup;
+  CoreLoop loop(node, queues, pools, clock, watcher, wakeup, {});
+  std::atomic<bool> stop{false};
+  std::thread core([&] { loop.run(stop); });
+  std::this_thread::sleep_for(time);
+  stop = true;
+  wakeup.wake();
+  core.join();
+  return loop.stats().sleeps;
+}
+
+// A machine that is busy makes them fewer, never more.
+TEST_F(CoreLoopTest, SleepsLongerTheLongerNothingHappens) {
+  SeededRandom random(1);
+  node::Node node(options_of(*port), random, nullptr);
+  const uint64_t sleeps = sleeps_in(std::chrono::milliseconds(400), node, queues, *pools);
+  EXPECT_GT(sleeps, 0u);
+  EXPECT_LT(sleeps, 800u) << "naps of 50 us would be some thousands";
+}
+
+TEST_F(CoreLoopTest, WithoutAQueueItSleepsUntilSomebodyWakesIt) {
+  SeededRandom random(1);
+  node::Node node(options_of(*port), random, nullptr);
+  const uint64_t sleeps = sleeps_in(std::chrono::milliseconds(400), node, {}, *pools);
+  EXPECT_GT(sleeps, 0u);
+  EXPECT_LT(sleeps, 20u);
 }
 
 }  // namespace

@@ -90,5 +90,15 @@ TEST(Published, CopiesAreNeverTornUnderThreads) {
   core.join();
 }
 
+TEST(Published, WhoAsksWakesTheWriter) {
+  uint32_t woken = 0;
+  Published<Words> published([&woken] { ++woken; });
+  published.request();
+  EXPECT_EQ(woken, 1u);
+  published.publish([](Words& out) { out = {}; });
+  EXPECT_TRUE(published.take());
+  EXPECT_EQ(woken, 1u);
+}
+
 }  // namespace
 }  // namespace cw::telemetry
