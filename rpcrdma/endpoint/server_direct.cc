@@ -78,10 +78,7 @@ uint32_t ServerEndpoint::take_direct(Instant now) {
   for (; more; more = qp_.poll_completion(completion)) {
     on_completion(now, completion);
   }
-  if (qp_.in_error()) {
-    fail();
-  }
-  advance(now);
+  end_completions(now, completion);
   return 0;
 }
 

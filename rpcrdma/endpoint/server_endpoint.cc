@@ -120,6 +120,12 @@ void ServerEndpoint::on_completions(Instant now) {
   while (qp_.poll_completion(completion)) {
     on_completion(now, completion);
   }
+  end_completions(now, completion);
+}
+
+// What is left of the last one, as of a message that is refused, is memory for what comes of it.
+void ServerEndpoint::end_completions(Instant now, verbs::Completion& last) {
+  last.payload.clear();
   if (qp_.in_error()) {
     fail();
   }

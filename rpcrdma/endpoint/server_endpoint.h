@@ -321,6 +321,7 @@ class ServerEndpoint : public ListNode<PullTag>,
 
  private:
   void on_completion(Instant now, verbs::Completion& completion);
+  void end_completions(Instant now, verbs::Completion& last);
   void on_message(Instant now, Instant begun, Chain&& message);
   [[nodiscard]] bool predicts(const Chain& message) const;
   void learn_from(Bytes message, const HeaderCheck& check, const ServerCall& call);
