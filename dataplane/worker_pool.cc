@@ -61,21 +61,16 @@ std::pair<uint16_t, uint16_t> local_ports() {
   return {32'768, 60'999};
 }
 
-// A name, and CPUs: TBB's threads inherit those of whoever made them come, as a rule one thread bound to one CPU.
+// TBB's threads inherit the CPUs of whoever made them come, as a rule one thread bound to one CPU.
 class Placement : public oneapi::tbb::task_scheduler_observer {
  public:
   Placement(oneapi::tbb::task_arena& arena, const std::vector<uint32_t>& cpus) : task_scheduler_observer(arena), cpus_(cpus) {
-    observe(true);
+    observe(!cpus.empty());
   }
   ~Placement() override { observe(false); }
   Placement(const Placement&) = delete;
   Placement& operator=(const Placement&) = delete;
-  void on_scheduler_entry(bool /*is_worker*/) override {
-    (void)pthread_setname_np(pthread_self(), "cw-worker");
-    if (!cpus_.empty()) {
-      bind_this_thread(cpus_);
-    }
-  }
+  void on_scheduler_entry(bool /*is_worker*/) override { bind_this_thread(cpus_); }
 
  private:
   std::vector<uint32_t> cpus_;
@@ -131,6 +126,7 @@ class WorkerPool::Worker {
   }
 
   void loop() {
+    (void)pthread_setname_np(pthread_self(), "cw-worker");
     // A DPDK thread id of its own gives this thread a cache in every buffer pool.
     const bool registered = rte_thread_register() == 0;
     uint32_t idle_turns = 0;
