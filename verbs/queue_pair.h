@@ -49,7 +49,7 @@ class QueuePair {
       SendRequest request{.id = send.id, .payload = Chain(), .signaled = send.signaled};
       request.payload.push_back(send.payload);
       if (!post_send(std::move(request)).ok()) {
-        (void)request.payload.detach();
+        (void)request.payload.detach();  // NOLINT(bugprone-use-after-move): what is refused is not taken
         break;
       }
       ++posted;

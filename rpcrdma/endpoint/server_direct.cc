@@ -179,8 +179,9 @@ void ServerEndpoint::end_direct(Instant now, Chain& opened) {
     call->xid = direct.context.header.xid;
     call->inline_bytes = opened.bytes();
     make_predicted_ready(*call, direct.context.header, std::move(opened));
+  } else {
+    opened.clear();
   }
-  opened.clear();
   take_rest(now);
   advance(now);
 }

@@ -243,6 +243,7 @@ TEST_F(MetricsServerTest, ManyClientsAtOnceShareScrapes) {
   start();
   std::atomic<int> good{0};
   std::vector<std::thread> threads;
+  threads.reserve(8);
   for (int t = 0; t < 8; ++t) {
     threads.emplace_back([&] {
       for (int i = 0; i < 25; ++i) {
