@@ -39,6 +39,15 @@ def sees_root(entry: dict) -> bool:
     return any(Path(os.path.normpath(Path(entry["directory"]) / path)) == ROOT for path in paths)
 
 
+def source_of(entry: dict) -> Path:
+    """Several sources that meson compiles as one lie below the build directory: as if they were where the target is defined."""
+    build = Path(entry["directory"])
+    source = Path(os.path.normpath(build / entry["file"]))
+    if source.parent.suffix == ".p" and source.is_relative_to(build):
+        return ROOT / source.parent.parent.relative_to(build) / source.name
+    return source
+
+
 def nearest(header: Path, commands: dict[Path, dict]) -> dict | None:
     """A source of the same folder, else of the closest folder above or below it within the layer."""
     folder = header.parent
@@ -63,7 +72,7 @@ def check(header: Path, entry: dict) -> str:
 def main() -> int:
     build = Path(sys.argv[1])
     entries = json.loads((build / "compile_commands.json").read_text(encoding="utf-8"))
-    commands = {Path(os.path.normpath(Path(entry["directory"]) / entry["file"])): entry for entry in entries if sees_root(entry)}
+    commands = {source_of(entry): entry for entry in entries if sees_root(entry)}
     tree = (h for layer in LAYERS for h in sorted((ROOT / layer).rglob("*.h")))
     wanted = [Path(name).resolve() for name in sys.argv[2:]]
     headers = [

@@ -12,7 +12,6 @@ from pathlib import Path
 
 from lab import gateway, network
 from lab.daemon import LabError, wait_until
-from lab.ganesha import Ganesha
 from lab.gateway_guest import GatewayGuest, in_front_of
 from lab.guest import Guest
 from lab.metrics import Metrics
