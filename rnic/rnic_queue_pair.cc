@@ -383,7 +383,7 @@ bool RnicQueuePair::submit(Batch& batch) {
     ++requests_out_;
     ++requests_unsignaled_;
     if (batch.requests[i].signaled) {
-      (void)signals_.push({std::exchange(requests_unsignaled_, 0), batch.work[i] + (batch.ends_work[i] ? 1 : 0)});
+      (void)signals_.push(std::exchange(requests_unsignaled_, 0));
     }
   }
   if (taken == batch.count) {
@@ -407,40 +407,50 @@ void RnicQueuePair::on_completion(Instant now, const WorkTag& tag, const WorkDon
     take_receive(now, tag.index, done);
     return;
   }
-  if (done.status == verbs::WcStatus::kSuccess) {
-    if (signals_.empty()) {
-      ++core_.stats.stale_completions;
-      return;
-    }
-    const Signal signal = signals_.pop();
-    const uint32_t reads = reads_outstanding_;
-    requests_out_ -= signal.requests;
-    complete_until(signal.works_end, verbs::WcStatus::kSuccess);
-    if (options_.made.acknowledges_writes || reads_outstanding_ < reads) {
+  const uint64_t index = done_ + ((tag.index - static_cast<uint32_t>(done_)) & WorkTag::kIndexMask);
+  const bool went_well = done.status == verbs::WcStatus::kSuccess;
+  if (index >= tail_ || (went_well && signals_.empty())) {
+    ++core_.stats.stale_completions;
+    return;
+  }
+  Work& work = at(index);
+  work.status = work.status == verbs::WcStatus::kSuccess ? done.status : work.status;
+  note_done(index, tag.is_last, done.status == verbs::WcStatus::kWorkRequestFlushed ? done.status : verbs::WcStatus::kSuccess);
+  if (went_well) {
+    requests_out_ -= signals_.pop();
+    if (options_.made.acknowledges_writes || work.verb == WorkVerb::kRead) {
       heard_at_ = now;
     }
+  }
+  const bool nobody_answered = work.is_question && done.status == verbs::WcStatus::kRetryExceeded;
+  complete_done();
+  if (went_well) {
     if (next_ < tail_) {
       want_to_post();
     }
     return;
   }
-  const uint64_t index = done_ + ((tag.index - static_cast<uint32_t>(done_)) & WorkTag::kIndexMask);
-  if (index >= tail_) {
-    ++core_.stats.stale_completions;
-    return;
-  }
-  // What came before one that failed by itself has gone well; those that are flushed are told one by one.
-  const bool is_flush = done.status == verbs::WcStatus::kWorkRequestFlushed;
-  complete_until(index, is_flush ? done.status : verbs::WcStatus::kSuccess);
-  Work& work = at(index);
-  work.status = work.status == verbs::WcStatus::kSuccess ? done.status : work.status;
-  if (tag.is_last) {
-    complete_until(index + 1, done.status);
-  }
-  if (work.is_question && done.status == verbs::WcStatus::kRetryExceeded) {
+  if (nobody_answered) {
     fail({.cause = RnicErrorCause::kPeerSilent, .status = done.status});  // the device has asked as often as it may
   }
   take_error(done);
+}
+
+// A request of this work is done, the last one or not. SENDs and WRITEs before it are done too, since a device does them in order:
+// `others` is what is known of those that had no completion of their own. READs have one each, always: siw tells of a SEND behind a
+// READ as soon as TCP has it, while the READ is not answered yet.
+void RnicQueuePair::note_done(uint64_t index, bool is_last, verbs::WcStatus others) {
+  for (; moved_ < index; ++moved_) {
+    Work& before = at(moved_);
+    if (before.verb != WorkVerb::kRead && before.status == verbs::WcStatus::kSuccess) {
+      before.status = others;
+    }
+  }
+  if (is_last && at(index).verb == WorkVerb::kRead) {
+    at(index).is_answered = true;
+  } else if (is_last) {
+    moved_ = std::max(moved_, index + 1);
+  }
 }
 
 void RnicQueuePair::take_receive(Instant now, uint32_t index, const WorkDone& done) {
@@ -492,11 +502,14 @@ void RnicQueuePair::take_error(const WorkDone& done) {
   }
 }
 
-void RnicQueuePair::complete_until(uint64_t end, verbs::WcStatus status) {
-  for (; done_ < end; ++done_) {
+// In the order posted.
+void RnicQueuePair::complete_done() {
+  for (; done_ < next_; ++done_) {
     Work& work = at(done_);
-    work.status = work.status == verbs::WcStatus::kSuccess ? status : work.status;
     const bool is_read = work.verb == WorkVerb::kRead;
+    if (is_read ? !work.is_answered : done_ >= moved_) {
+      break;
+    }
     if (is_read && reads_outstanding_ > 0) {
       --reads_outstanding_;
     }
@@ -515,6 +528,7 @@ void RnicQueuePair::complete_until(uint64_t end, verbs::WcStatus status) {
     CW_ASSERT(completions_.push(static_cast<uint32_t>(done_ % works_.size())));
     note_ready();
   }
+  moved_ = std::max(moved_, done_);
   free_done();
 }
 

@@ -5,8 +5,9 @@
 //   posted by the owner -> post_pending() -> device -> on_completion() -> polled by the owner
 //
 // A work may take several work requests: payload in more pieces than the device takes at a time. Works are done in the order
-// posted; a completion tells that all before it are done too. The device has its own limit of READs in flight and holds back
-// what is beyond it, with what is behind it, so nothing is counted here.
+// posted; a completion tells that SENDs and WRITEs before it are done too. It tells nothing of READs: each has a completion of its
+// own, and siw gives that of a SEND behind it first. The device has its own limit of READs in flight and holds back what is beyond
+// it, with what is behind it, so nothing is counted here.
 //
 // Whether an idle peer is there is asked by a work that moves nothing (ask_peer()). It has a place of its own beside those of the
 // owner, who sees nothing of it. No key is checked for a length of zero (IBTA C9-88, RFC 5040 5.2.1), so it needs none of the
@@ -122,6 +123,7 @@ class RnicQueuePair final : public verbs::QueuePair, public ListNode<ReadyTag>, 
     bool signaled = true;
     bool solicited = false;
     bool is_question = false;  // of ask_peer()
+    bool is_answered = false;  // a READ all of whose requests are done, well or not
     bool is_free = true;       // polled, or done and of no interest
     verbs::WcStatus status = verbs::WcStatus::kSuccess;
   };
@@ -139,11 +141,6 @@ class RnicQueuePair final : public verbs::QueuePair, public ListNode<ReadyTag>, 
     const Buffer* buffer = nullptr;  // the next one
     uint32_t offset = 0;
     bool begun = false;
-  };
-  // Of the send queue, and what its completion tells: so many requests, and all works before this one.
-  struct Signal {
-    uint32_t requests = 0;
-    uint64_t works_end = 0;
   };
   struct Batch;
   enum class Added : uint8_t { kRequest, kNoRoom, kNoBuffers };
@@ -164,7 +161,8 @@ class RnicQueuePair final : public verbs::QueuePair, public ListNode<ReadyTag>, 
   [[nodiscard]] bool submit(Batch& batch);
   void take_receive(Instant now, uint32_t index, const WorkDone& done);
   void take_error(const WorkDone& done);
-  void complete_until(uint64_t end, verbs::WcStatus status);
+  void note_done(uint64_t index, bool is_last, verbs::WcStatus others);
+  void complete_done();
   void free_done();
   // It has requests that no completion has been seen of; of the work that is posted next, some may be there already.
   [[nodiscard]] bool device_has_work() const { return done_ < next_ + (cursor_.begun ? 1 : 0); }
@@ -184,11 +182,13 @@ class RnicQueuePair final : public verbs::QueuePair, public ListNode<ReadyTag>, 
   std::vector<Work> works_;
   uint64_t head_ = 0;
   uint64_t done_ = 0;
+  uint64_t moved_ = 0;  // SENDs and WRITEs before this one are done, whether READs before them are or not
   uint64_t next_ = 0;
   uint64_t tail_ = 0;
   uint64_t question_ = UINT64_MAX;  // the last work of ask_peer()
   Cursor cursor_;
-  Ring<Signal> signals_;
+  // Requests that each completion to come tells of. Where completions come in another order than requests, it is one each.
+  Ring<uint32_t> signals_;
   uint32_t requests_out_ = 0;
   uint32_t requests_unsignaled_ = 0;
   uint32_t reads_outstanding_ = 0;

@@ -74,6 +74,72 @@ TEST(RnicWork, WhereTcpCarriesThemEachIsSignaled) {
   end.expect_nothing_left();
 }
 
+// siw says that a SEND is done as soon as TCP has it. A READ before it may have half of its bytes then: one that was taken for done
+// gave the backend what had been in its buffers before.
+TEST(RnicWork, AReadIsDoneWhenItsOwnCompletionSaysSo) {
+  OneEnd end({}, 512, 2048);
+  end.host.made.acknowledges_writes = false;
+  const RnicId id = end.connect();
+  end.source = pattern(20'000, 3);
+  ASSERT_TRUE(end.qp->post_send({.id = verbs::WorkId(1), .payload = end.chain(pattern(100))}).ok());
+  ASSERT_TRUE(end.qp->post_read({.id = verbs::WorkId(2), .length = 20'000}).ok());
+  ASSERT_TRUE(end.qp->post_send({.id = verbs::WorkId(3), .payload = end.chain(pattern(200))}).ok());
+  ASSERT_TRUE(end.qp->post_write({.id = verbs::WorkId(4), .payload = end.chain(pattern(300))}).ok());
+  ASSERT_TRUE(end.qp->post_read({.id = verbs::WorkId(5), .length = 10}).ok());
+  end.turn();
+  auto& sends = end.host.at(id).sends;
+  std::deque<FakeRdmaCore::Posted> reads;
+  std::deque<FakeRdmaCore::Posted> others;
+  for (FakeRdmaCore::Posted& each : sends) {
+    (each.work.verb == WorkVerb::kRead ? reads : others).push_back(std::move(each));
+  }
+  ASSERT_GT(reads.size(), 2u);
+  sends = std::move(others);
+  end.do_all(id);
+  ASSERT_EQ(end.completions.size(), 1u);
+  EXPECT_EQ(end.completions[0].id, verbs::WorkId(1));
+  EXPECT_EQ(end.qp->works_pending(), 4u);
+  const size_t requests = reads.size();
+  for (size_t i = 0; i < requests; ++i) {
+    EXPECT_EQ(end.completions.size(), i + 1 < requests ? 1u : 4u) << "after " << i << " of " << requests;
+    end.host.at(id).sends.push_back(std::move(reads.front()));
+    reads.pop_front();
+    end.do_all(id);
+  }
+  ASSERT_EQ(end.completions.size(), 5u);
+  for (uint32_t i = 0; i < 5; ++i) {
+    EXPECT_EQ(end.completions[i].id, verbs::WorkId(i + 1));
+    EXPECT_EQ(end.completions[i].status, WcStatus::kSuccess);
+  }
+  EXPECT_EQ(bytes_of(end.completions[1].payload), end.source);
+  EXPECT_EQ(end.qp->works_pending(), 0u);
+  end.expect_nothing_left();
+}
+
+// Nor does a SEND that fails say that a READ before it has gone well.
+TEST(RnicWork, AReadBeforeASendThatFailsIsFlushed) {
+  OneEnd end;
+  const RnicId id = end.connect();
+  end.source = pattern(100);
+  ASSERT_TRUE(end.qp->post_read({.id = verbs::WorkId(1), .length = 100}).ok());
+  ASSERT_TRUE(end.qp->post_send({.id = verbs::WorkId(2), .payload = end.chain(pattern(200))}).ok());
+  end.turn();
+  auto& sends = end.host.at(id).sends;
+  ASSERT_EQ(sends.size(), 2u);
+  const uint64_t send = sends.back().work.id;
+  sends.pop_back();
+  end.transport.on_completion(end.now, {.id = send, .status = WcStatus::kRetryExceeded});
+  end.take();
+  EXPECT_TRUE(end.completions.empty()) << "the device may write to the READ's buffers";
+  end.flush_all(id);
+  ASSERT_EQ(end.completions.size(), 2u);
+  EXPECT_EQ(end.completions[0].status, WcStatus::kWorkRequestFlushed);
+  EXPECT_TRUE(end.completions[0].payload.empty());
+  EXPECT_EQ(end.completions[1].status, WcStatus::kRetryExceeded);
+  EXPECT_EQ(end.pool.in_use(), 0u);
+  end.expect_nothing_left();
+}
+
 TEST(RnicWork, SmallOnesTravelInside) {
   OneEnd end;
   const RnicId id = end.connect();
