@@ -34,7 +34,7 @@ VERBS_CAUSES = ("access_error", "request_error", "flushed")
 
 
 def _told_by_wire(rig: Rig, metrics: Metrics) -> float:
-    """Connections that ended because their client reached for memory, as the wire counts them."""
+    """Connections that ended because their client reached for memory, as the wire counts them; `metrics`: of this moment."""
     if rig.wire.verbs == "siw0":
         # It tells its owner of a connection that has ended, no more. The attacker is told, by a Terminate message.
         return float(rig.guest.run("dmesg | grep -c 'siw: got TERMINATE'")[1])
@@ -53,6 +53,7 @@ def attack(rig: Rig) -> None:
     with rig.mounted("3"):
         rig.guest.check(f"make_sources 1048576 && write_files {MOUNT_POINT}/attacked")
         before = gateway.metrics()
+        told_before = _told_by_wire(rig, before)
         made = 0
         for operation in OPERATIONS:
             for key in KEYS:
@@ -67,7 +68,7 @@ def attack(rig: Rig) -> None:
             raise LabError(f"only {made} operations were sent")
         wait_until(lambda: gateway.metrics().total("causeway_connections") == 1, 30, "the end of the attackers' connections")
         after = gateway.metrics()
-        ended, told = _closed(after) - _closed(before), _told_by_wire(rig, after) - _told_by_wire(rig, before)
+        ended, told = _closed(after) - _closed(before), _told_by_wire(rig, after) - told_before
         print(f"   {made} operations, {ended:.0f} connections ended, {told:.0f} of them told by the wire", flush=True)
         if ended < made or told != made:
             raise LabError(f"{made} operations, but {ended:.0f} connections ended, {told:.0f} of them told by the wire")
