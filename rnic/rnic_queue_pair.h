@@ -166,6 +166,7 @@ class RnicQueuePair final : public verbs::QueuePair, public ListNode<ReadyTag>, 
   void free_done();
   // It has requests that no completion has been seen of; of the work that is posted next, some may be there already.
   [[nodiscard]] bool device_has_work() const { return done_ < next_ + (cursor_.begun ? 1 : 0); }
+  void flush_rest();
   void flush_unposted();
   void note_ready();
   [[nodiscard]] uint32_t pieces_of_receive() const;
