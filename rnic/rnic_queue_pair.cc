@@ -437,9 +437,9 @@ void RnicQueuePair::on_completion(Instant now, const WorkTag& tag, const WorkDon
   take_error(done);
 }
 
-// A request of this work is done, the last one or not. SENDs and WRITEs before it are done too, since a device does them in order:
-// `others` is what is known of those that had no completion of their own. READs have one each, always: siw tells of a SEND behind a
-// READ as soon as TCP has it, while the READ is not answered yet.
+// A request of this work is done, the last one or not. SENDs and WRITEs before it are done too, since a device does them in
+// order: `others` is what is known of those that had no completion of their own. READs have one each, always: siw tells of a SEND
+// behind a READ as soon as TCP has it, while the READ is not answered yet.
 void RnicQueuePair::note_done(uint64_t index, bool is_last, verbs::WcStatus others) {
   for (; moved_ < index; ++moved_) {
     Work& before = at(moved_);

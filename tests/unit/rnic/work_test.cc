@@ -74,8 +74,8 @@ TEST(RnicWork, WhereTcpCarriesThemEachIsSignaled) {
   end.expect_nothing_left();
 }
 
-// siw says that a SEND is done as soon as TCP has it. A READ before it may have half of its bytes then: one that was taken for done
-// gave the backend what had been in its buffers before.
+// siw says that a SEND is done as soon as TCP has it. A READ before it may have half of its bytes then: one that was taken for
+// done gave the backend what had been in its buffers before.
 TEST(RnicWork, AReadIsDoneWhenItsOwnCompletionSaysSo) {
   OneEnd end({}, 512, 2048);
   end.host.made.acknowledges_writes = false;
