@@ -786,6 +786,8 @@ class World final : public RnicHost {
       Request& request = peer.requests[i];
       FUZZ_CHECK(request.is_done);
       request.is_told = true;
+      // What was lost is sent again until then.
+      FUZZ_CHECK(request.verb == WorkVerb::kRead || request.pieces.holds(request.address, request.offset));
       let_go(request.pieces);
       request.pieces = Pieces({});
       if (request.work && *request.work >= peer.works_gone) {
@@ -817,7 +819,7 @@ class World final : public RnicHost {
     if (peers_.size() == kPeersMax) {
       return;
     }
-    const auto reads_max = static_cast<uint16_t>(who >> 1 & 7);
+    const auto reads_max = static_cast<uint16_t>(7 - (who >> 1 & 7));
     const auto id = transport_->on_request(now_, {.peer = IpAddress::v4(0x0a00'0001 + (uint32_t{who} & 1) * 0x100),
                                                   .peer_port = 1000,
                                                   .listener_port = kPort,
