@@ -189,7 +189,7 @@ bool RnicQueuePair::post_pending() {
     return true;
   }
   const bool received = post_receives_owed();  // credits go out with the SENDs behind
-  return post_sends_pending() && received;
+  return in_error() || (post_sends_pending() && received);
 }
 
 uint32_t RnicQueuePair::pieces_of_receive() const {
@@ -428,6 +428,7 @@ void RnicQueuePair::on_completion(Instant now, const WorkTag& tag, const WorkDon
     if (next_ < tail_) {
       want_to_post();
     }
+    flush_rest();  // it came before the flushes, or in their place
     return;
   }
   if (nobody_answered) {
@@ -436,9 +437,9 @@ void RnicQueuePair::on_completion(Instant now, const WorkTag& tag, const WorkDon
   take_error(done);
 }
 
-// A request of this work is done, the last one or not. SENDs and WRITEs before it are done too, since a device does them in order:
-// `others` is what is known of those that had no completion of their own. READs have one each, always: siw tells of a SEND behind a
-// READ as soon as TCP has it, while the READ is not answered yet.
+// A request of this work is done, the last one or not. SENDs and WRITEs before it are done too, since a device does them in
+// order: `others` is what is known of those that had no completion of their own. READs have one each, always: siw tells of a SEND
+// behind a READ as soon as TCP has it, while the READ is not answered yet.
 void RnicQueuePair::note_done(uint64_t index, bool is_last, verbs::WcStatus others) {
   for (; moved_ < index; ++moved_) {
     Work& before = at(moved_);
@@ -497,9 +498,7 @@ void RnicQueuePair::take_error(const WorkDone& done) {
   } else {
     fail({.cause = RnicErrorCause::kCompletion, .status = done.status});
   }
-  if (in_error() && !device_has_work()) {
-    flush_unposted();
-  }
+  flush_rest();
 }
 
 // In the order posted.
@@ -538,6 +537,13 @@ void RnicQueuePair::free_done() {
   }
 }
 
+// In Error, when the device has nothing whose end is to come first.
+void RnicQueuePair::flush_rest() {
+  if (in_error() && !device_has_work()) {
+    flush_unposted();
+  }
+}
+
 void RnicQueuePair::flush_unposted() {
   next_ = tail_;
   reads_outstanding_ = 0;
@@ -550,6 +556,7 @@ void RnicQueuePair::flush_unposted() {
       continue;
     }
     CW_ASSERT(completions_.push(static_cast<uint32_t>(done_ % works_.size())));
+    note_ready();
   }
 }
 
@@ -604,9 +611,7 @@ void RnicQueuePair::fail(const RnicError& error) {
   if (!is_destroyed_) {
     core_.host.fail(options_.id);
   }
-  if (!device_has_work()) {
-    flush_unposted();
-  }
+  flush_rest();
   note_ready();
 }
 

@@ -5,9 +5,9 @@
 //   posted by the owner -> post_pending() -> device -> on_completion() -> polled by the owner
 //
 // A work may take several work requests: payload in more pieces than the device takes at a time. Works are done in the order
-// posted; a completion tells that SENDs and WRITEs before it are done too. It tells nothing of READs: each has a completion of its
-// own, and siw gives that of a SEND behind it first. The device has its own limit of READs in flight and holds back what is beyond
-// it, with what is behind it, so nothing is counted here.
+// posted; a completion tells that SENDs and WRITEs before it are done too. It tells nothing of READs: each has a completion of
+// its own, and siw gives that of a SEND behind it first. The device has its own limit of READs in flight and holds back what is
+// beyond it, with what is behind it, so nothing is counted here.
 //
 // Whether an idle peer is there is asked by a work that moves nothing (ask_peer()). It has a place of its own beside those of the
 // owner, who sees nothing of it. No key is checked for a length of zero (IBTA C9-88, RFC 5040 5.2.1), so it needs none of the
@@ -166,6 +166,7 @@ class RnicQueuePair final : public verbs::QueuePair, public ListNode<ReadyTag>, 
   void free_done();
   // It has requests that no completion has been seen of; of the work that is posted next, some may be there already.
   [[nodiscard]] bool device_has_work() const { return done_ < next_ + (cursor_.begun ? 1 : 0); }
+  void flush_rest();
   void flush_unposted();
   void note_ready();
   [[nodiscard]] uint32_t pieces_of_receive() const;

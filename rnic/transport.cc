@@ -96,6 +96,7 @@ class RnicTransport::Connection final : public ListNode<EventTag>,
   bool has_user = false;             // who will call destroy()
   bool is_attached = true;           // the host has it
   bool is_answered = false;          // rdma-core has our answer
+  bool is_refused = false;           // or our refusal
   bool will_be_established = false;  // the event is made
   bool is_established = false;       // the user has it
   bool goodbye_said = false;
@@ -329,6 +330,13 @@ void RnicTransport::settle_half_open(Connection& connection) {
   }
 }
 
+// Once, and nobody who has an answer.
+void RnicTransport::refuse(Connection& connection, const verbs::Refusal& refusal) {
+  if (connection.is_attached && !connection.is_answered && !std::exchange(connection.is_refused, true)) {
+    host_.reject(connection.id(), refusal.bytes());
+  }
+}
+
 // The connection itself may be gone after this call.
 void RnicTransport::fail_setup(Instant now, Connection& connection, RnicDrop drop) {
   count_drop(now, connection, drop);
@@ -338,9 +346,7 @@ void RnicTransport::fail_setup(Instant now, Connection& connection, RnicDrop dro
     connection.queue_pair->fail({.cause = RnicErrorCause::kSetup});
     connection.end_was_counted = true;  // as a drop
   }
-  if (!connection.is_answered && connection.is_attached) {
-    host_.reject(connection.id(), verbs::Refusal(verbs::RejectReason::kNoResources, {}).bytes());
-  }
+  refuse(connection, verbs::Refusal(verbs::RejectReason::kNoResources, {}));
   if (connection.state == Connection::State::kAnswered) {
     post_event(connection, Kind::kUnreachable);
   } else {
@@ -405,9 +411,7 @@ void RnicTransport::reject(Instant now, verbs::ConnectionId id, verbs::RejectRea
   connection->has_user = false;
   drop_event(*connection);
   note(now, *connection, RnicEventKind::kRejected, static_cast<uint16_t>(reason));
-  if (connection->is_attached) {
-    host_.reject(connection->id(), verbs::Refusal(reason, private_data).bytes());
-  }
+  refuse(*connection, verbs::Refusal(reason, private_data));
   release(*connection);
 }
 
@@ -764,11 +768,8 @@ void RnicTransport::disconnect(Instant now, verbs::ConnectionId id) {
   }
   connection->queue_pair->close();
   note_end(now, *connection);
-  if (connection->is_answered) {
-    say_goodbye(*connection);
-  } else {
-    host_.reject(connection->id(), verbs::Refusal(verbs::RejectReason::kNoResources, {}).bytes());
-  }
+  say_goodbye(*connection);
+  refuse(*connection, verbs::Refusal(verbs::RejectReason::kNoResources, {}));
 }
 
 void RnicTransport::destroy(verbs::ConnectionId id) {

@@ -34,6 +34,7 @@
 #include "rnic/rnic_host.h"
 #include "rnic/rnic_log.h"
 #include "rnic/rnic_queue_pair.h"
+#include "verbs/refusal.h"
 #include "verbs/transport.h"
 
 namespace cw::rnic {
@@ -170,6 +171,7 @@ class RnicTransport final : public verbs::Transport {
   void count_drop(Instant now, const Connection& connection, RnicDrop drop);
   void evict_oldest(Instant now, PrefixTable::Index prefix, RnicDrop drop);
   void settle_half_open(Connection& connection);
+  void refuse(Connection& connection, const verbs::Refusal& refusal);
   void fail_setup(Instant now, Connection& connection, RnicDrop drop);
   void answer(Instant now, Connection& connection);
   void become_established(Instant now, Connection& connection);

@@ -381,6 +381,17 @@ TEST(RnicConnection, PartingTakesUntilThePeerKnows) {
   }
 }
 
+TEST(RnicConnection, IsRefusedOnce) {
+  OneEnd end;
+  const auto id = end.request();
+  end.take();
+  end.transport.disconnect(end.now, end.connection);
+  EXPECT_TRUE(end.host.at(*id).rejected);
+  end.advance(Duration::seconds(6));  // nor once more for want of an answer
+  EXPECT_TRUE(end.has_event(Kind::kUnreachable));
+  end.expect_nothing_left();
+}
+
 TEST(RnicConnection, PartingOnesMakeRoom) {
   OneEnd end({.connections_max = 1, .half_open_max = 1, .parting_max = 1});
   std::vector<RnicId> ids;

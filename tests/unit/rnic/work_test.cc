@@ -74,8 +74,8 @@ TEST(RnicWork, WhereTcpCarriesThemEachIsSignaled) {
   end.expect_nothing_left();
 }
 
-// siw says that a SEND is done as soon as TCP has it. A READ before it may have half of its bytes then: one that was taken for done
-// gave the backend what had been in its buffers before.
+// siw says that a SEND is done as soon as TCP has it. A READ before it may have half of its bytes then: one that was taken for
+// done gave the backend what had been in its buffers before.
 TEST(RnicWork, AReadIsDoneWhenItsOwnCompletionSaysSo) {
   OneEnd end({}, 512, 2048);
   end.host.made.acknowledges_writes = false;
@@ -401,6 +401,55 @@ TEST(RnicWork, ItsOwnerMayCloseIt) {
   end.flush_all(id);
   ASSERT_EQ(end.completions.size(), 2u);
   EXPECT_EQ(end.cause(), "closed");
+  end.expect_nothing_left();
+}
+
+// Its completion was on its way when the queue pair was closed: no flush follows that would end what the device never had.
+TEST(RnicWork, WhatWaitedIsFlushedBehindTheLastThatWentWell) {
+  OneEnd end;
+  end.receives = 0;
+  const RnicId id = end.connect();
+  ASSERT_TRUE(end.qp->post_send({.id = verbs::WorkId(1), .payload = end.chain(pattern(500))}).ok());
+  end.turn();
+  ASSERT_TRUE(end.qp->post_send({.id = verbs::WorkId(2), .payload = end.chain(pattern(500))}).ok());
+  end.qp->close();
+  end.do_all(id);
+  ASSERT_EQ(end.completions.size(), 2u);
+  EXPECT_EQ(end.completions[0].status, WcStatus::kSuccess);
+  EXPECT_EQ(end.completions[1].status, WcStatus::kWorkRequestFlushed);
+  EXPECT_EQ(end.qp->works_pending(), 0u);
+  end.expect_nothing_left();
+}
+
+TEST(RnicWork, ItsOwnerHearsOfWhatComesBackWithTheDevice) {
+  OneEnd end;
+  const RnicId id = end.connect();
+  ASSERT_TRUE(end.qp->post_send({.id = verbs::WorkId(1), .payload = end.chain(pattern(500)), .signaled = false}).ok());
+  end.turn();
+  end.qp->close();
+  end.take();
+  EXPECT_TRUE(end.completions.empty()) << "the device has it still";
+  end.transport.on_device_removed(end.now, id);
+  end.take();
+  ASSERT_EQ(end.completions.size(), 1u);
+  EXPECT_EQ(end.completions[0].status, WcStatus::kWorkRequestFlushed);
+  end.expect_nothing_left();
+}
+
+// A queue pair in Error is given nothing.
+TEST(RnicWork, NothingFollowsAReceiveThatIsRefused) {
+  OneEnd end;
+  const RnicId id = end.connect();
+  ASSERT_TRUE(end.qp->post_send({.id = verbs::WorkId(1), .payload = end.chain(pattern(500))}).ok());
+  end.turn();
+  ASSERT_TRUE(end.qp->post_send({.id = verbs::WorkId(2), .payload = end.chain(pattern(500))}).ok());
+  end.qp->post_receives(1);
+  end.host.receives_taken = 0;
+  end.turn();
+  EXPECT_EQ(end.cause(), "post_refused");
+  EXPECT_EQ(end.host.at(id).sends.size(), 1u);
+  end.flush_all(id);
+  EXPECT_EQ(end.completions.size(), 2u);
   end.expect_nothing_left();
 }
 
