@@ -13,6 +13,7 @@ from lab import (
     disorder,
     exercise,
     failover,
+    figures,
     idle,
     image,
     isolation,
@@ -747,5 +748,6 @@ def beside_cases() -> list[Case]:
         Case(f"disorder-linux{image.NEWER}", None, _no_rig, False, disorder.disorder(image.NEWER)),
         Case("clock-step-in-kernel", None, _no_rig, False, clock_step.clock_step),
         Case("isolation-in-kernel", None, _no_rig, False, isolation.isolation),
+        Case("figures-three-ways", None, _no_rig, False, figures.figures),
         *(Case(f"idle-{wire}", None, _no_rig, False, idle.idle(wire)) for wire in idle.WIRES),
     ]

@@ -31,6 +31,7 @@ def config_text(
     transport: str = "roce",
     rdma: str = "",
     hugepages: bool = False,
+    listen: int = PORT,
     extra: str = "",
 ) -> str:
     """In front of an NFS server at `backend`; `addresses`, `memory` and `backend_extra` are lines, `extra` sections. `rdma` is the listener's
@@ -43,7 +44,7 @@ def config_text(
         device=device,
         mtu=mtu,
         port=addresses,
-        listener=f'port = {PORT}\ntransport = "{transport}"' + (f'\ndevice = "{rdma}"' if rdma else ""),
+        listener=f'port = {listen}\ntransport = "{transport}"' + (f'\ndevice = "{rdma}"' if rdma else ""),
         backend_name="nfs",
         backend=f'type = "tcp"\naddress = "{backend}"\n{backend_extra}',
         admin=admin,

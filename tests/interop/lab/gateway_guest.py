@@ -73,8 +73,9 @@ class GatewayGuest:
     """A guest in which causewayd runs, by `device` of DPDK on its RoCE interface, roce0. `port` is what the port's section says of
     addresses, `settings` are sections more, `modules` what the kernel
     does not load by itself. With `rdma`, an RDMA device of the kernel (rxe0, siw0), the gateway serves on that, without DPDK; without it and without
-    `device`, on the kernel's TCP. With `model`, it has a NIC of that model by vfio-pci, with as many `queues`, memory from hugepages, and two
-    poll cores on CPUs of their own. The host's bridge roce has the other end of the interface. The guest's addresses end in `number`.
+    `device`, on the kernel's TCP. `plugin`: a driver of DPDK that serve_by() will need. With `model`, it has a NIC of that model by vfio-pci,
+    with as many `queues`, memory from hugepages, and two poll cores on CPUs of their own. The host's bridge roce has the other end of the
+    interface. The guest's addresses end in `number`.
     """
 
     def __init__(
@@ -92,9 +93,12 @@ class GatewayGuest:
         backend_extra: str = "check_interval_ms = 500\ncall_timeout_s = 30",
         model: str = "",
         queues: int = 1,
+        listen: int = gateway.PORT,
+        memory_mb: int = 1024,
+        plugin: str = "",
     ) -> None:
         nic = Nic("tap", mtu, tap="roce-server", iwarp=rdma.startswith("siw"), model=model, queues=queues)
-        memory, cpus, hugepages = (1024 + 2 * HUGEPAGES, 3, HUGEPAGES) if model else (1024, 1, 0)
+        memory, cpus, hugepages = (memory_mb + 2 * HUGEPAGES, 3, HUGEPAGES) if model else (memory_mb, 1, 0)
         self.guest = Guest(nic, logs, number=number, name="gateway", memory_mb=memory, cpus=cpus, hugepages=hugepages)
         self._backend = backend
         self._rdma = rdma
@@ -104,8 +108,9 @@ class GatewayGuest:
         self._settings = settings
         self._connections_max = connections_max
         self._backend_extra = backend_extra
+        self._listen = listen
         self._modules = modules
-        self._driver = DRIVERS[model] if model else device.partition(",")[0].rstrip("0123456789")
+        self._driver = plugin or (DRIVERS[model] if model else device.partition(",")[0].rstrip("0123456789"))
         self._metrics = f"{self.guest.address}:9464"
         self._log = logs / "causewayd.log"
 
@@ -123,6 +128,11 @@ class GatewayGuest:
         self.guest.check(f"for module in {self._modules}; do /sbin/modprobe $module || exit 1; done")
         self.launch()
 
+    def serve_by(self, device: str = "", port: str = "", rdma: str = "") -> None:
+        """A gateway that has ended is to begin again on another device."""
+        self._device, self._port, self._rdma = device, port, rdma
+        self._send_configuration()
+
     def _send_configuration(self) -> None:
         nic = self.guest.nic
         config = RUN / "guest.toml"
@@ -133,12 +143,13 @@ class GatewayGuest:
             addresses=self._port,
             backend=self._backend,
             backend_extra=self._backend_extra,
-            memory=f"memory_mb = {MEMORY_MB}\nrx_buffers = {max(8192, 160 * self._connections_max)}",
+            memory=f"memory_mb = {self._memory()}\nrx_buffers = {max(8192, 320 * self._connections_max)}",
             metrics=self._metrics,
             admin="/tmp/admin.sock",
             transport="verbs" if self._rdma else "roce" if self._device else "iwarp",
             rdma=self._rdma,
             hugepages=bool(nic.model),
+            listen=self._listen,
             extra=f"[limits]\nconnections_max = {self._connections_max}\n{self._settings}",
         )
         config.write_text(text)
@@ -146,6 +157,10 @@ class GatewayGuest:
         if not self._rdma and not nic.model:
             # rxe of this guest's kernel would be a second one that hears RoCE packets.
             self.guest.check("if rdma link show rxe0/1 >/dev/null 2>&1; then rdma link del rxe0; fi")
+
+    def _memory(self) -> int:
+        """In MiB: of many clients the receives take more."""
+        return MEMORY_MB if self._connections_max <= 16 else 2 * MEMORY_MB
 
     def launch(self) -> None:
         """The program, in a guest that has it."""
@@ -157,7 +172,8 @@ class GatewayGuest:
         try:
             wait_until(lambda: "causewayd: ready" in self.log(), 90, "the gateway in its guest", interval=0.5)
         except LabError as error:
-            raise LabError(f"{error}; it said: {self.log()[-1000:]}") from error
+            waits = self.guest.run(f"for task in /proc/$(cat {PID})/task/*; do cat $task/comm $task/wchan; echo; done", 20)[1]
+            raise LabError(f"{error}; it said: {self.log()[-1000:]}; its threads wait in: {waits}") from error
 
     def pid(self) -> int:
         return int(self.guest.check(f"cat {PID}"))

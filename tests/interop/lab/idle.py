@@ -20,7 +20,7 @@ WIRES = ("verbs-rxe", "verbs-siw", "roce", "iwarp")
 
 
 def _server(wire: str, logs: Path) -> GatewayGuest:
-    more = {"connections_max": 2 * CLIENTS, "backend_extra": ""}
+    more = {"connections_max": CLIENTS + AT_ONCE, "backend_extra": ""}
     if wire.startswith("verbs-"):
         return GatewayGuest(logs, MTU, rdma=f"{wire[-3:]}0", number=1, **more)
     if wire == "iwarp":
