@@ -1,12 +1,16 @@
 #include "base/heap_buffer_pool.h"
 
+#include <algorithm>
+#include <array>
 #include <cstring>
+#include <utility>
 
 namespace cw {
 namespace {
 
 constexpr auto kRelaxed = std::memory_order_relaxed;
 constexpr int kPoison = 0xdb;
+constexpr size_t kBurst = 32;  // at a time through the stack of those that are free
 
 }  // namespace
 
@@ -37,29 +41,48 @@ HeapBufferPool::~HeapBufferPool() {
   CW_ASSERT(in_use() == 0);
 }
 
+Buffer* HeapBufferPool::fresh(uint32_t index) {
+  Entry& entry = entries_[index];
+  entry.references.store(1, kRelaxed);
+  Buffer& buffer = entry.buffer;
+  buffer.next = nullptr;
+  buffer.data = entry.storage + Buffer::kHeadroomBytes;
+  buffer.size = 0;
+  buffer.capacity_bytes = buffer_bytes_;
+  buffer.headroom_bytes = Buffer::kHeadroomBytes;
+  return &buffer;
+}
+
 bool HeapBufferPool::allocate(std::span<Buffer*> out) {
-  for (size_t taken = 0; taken < out.size(); ++taken) {
-    const uint32_t index = free_buffers_.pop();
-    if (index == IndexStack::kNone) {
+  if (out.size() != 1) {
+    return allocate_many(out);
+  }
+  const uint32_t index = free_buffers_.pop();
+  if (index == IndexStack::kNone) [[unlikely]] {
+    buffers_refused_.fetch_add(1, kRelaxed);
+    return false;
+  }
+  out[0] = fresh(index);
+  buffers_in_use_.fetch_add(1, kRelaxed);
+  return true;
+}
+
+bool HeapBufferPool::allocate_many(std::span<Buffer*> out) {
+  std::array<uint32_t, kBurst> indices;
+  for (size_t taken = 0; taken < out.size();) {
+    const std::span<uint32_t> some = std::span(indices).first(std::min(out.size() - taken, indices.size()));
+    if (!free_buffers_.pop_all(some)) [[unlikely]] {
       while (taken > 0) {
         free_buffers_.push(reinterpret_cast<Entry*>(out[--taken])->index);
       }
       buffers_refused_.fetch_add(1, kRelaxed);
       return false;
     }
-    out[taken] = &entries_[index].buffer;
-  }
-  for (Buffer* buffer : out) {
-    Entry& entry = *reinterpret_cast<Entry*>(buffer);
-    entry.references.store(1, kRelaxed);
-    buffer->next = nullptr;
-    buffer->data = entry.storage + Buffer::kHeadroomBytes;
-    buffer->size = 0;
-    buffer->capacity_bytes = buffer_bytes_;
-    buffer->headroom_bytes = Buffer::kHeadroomBytes;
+    for (const uint32_t index : some) {
+      out[taken++] = fresh(index);
+    }
   }
   buffers_in_use_.fetch_add(static_cast<uint32_t>(out.size()), kRelaxed);
-  buffers_taken_.fetch_add(static_cast<uint32_t>(out.size()), kRelaxed);
   return true;
 }
 
@@ -83,38 +106,59 @@ Buffer* HeapBufferPool::share(const Buffer& of, uint32_t offset, uint32_t size) 
 }
 
 void HeapBufferPool::release(Buffer* list) {
+  std::array<uint32_t, kBurst> freed;
+  uint32_t count = 0;
+  uint32_t roots = 0;
   while (list != nullptr) {
-    Buffer* next = list->next;
-    list->next = nullptr;
+    Buffer* next = std::exchange(list->next, nullptr);
     Entry& entry = *reinterpret_cast<Entry*>(list);
     Entry& root = *entry.root;
-    if (&root != &entry) {
-      CW_ASSERT(views_in_use_.fetch_sub(1, kRelaxed) > 0);
-      entry.root = nullptr;
-      free_views_.push(entry.index);
-    } else {
-      CW_ASSERT(buffers_in_use_.fetch_sub(1, kRelaxed) > 0);
+    roots += &root == &entry ? 1 : 0;
+    if (&root == &entry ? drop_root(root) : drop_view(entry)) [[likely]] {
+      if (poisons_) [[unlikely]] {
+        std::memset(root.storage, kPoison, Buffer::kHeadroomBytes + size_t{buffer_bytes_});
+      }
+      freed[count++] = root.index;
     }
-    drop_reference(root);
     list = next;
+    if (count > 0 && (list == nullptr || count == freed.size())) {
+      free_buffers_.push_all(std::span(freed).first(std::exchange(count, 0)));
+    }
   }
+  CW_ASSERT(buffers_in_use_.fetch_sub(roots, kRelaxed) >= roots);
+}
+
+// The only reference is its owner's: nobody else could make another one.
+inline bool HeapBufferPool::drop_root(Entry& root) {
+  if (root.references.load(std::memory_order_acquire) == 1) [[likely]] {
+    root.references.store(0, kRelaxed);
+    return true;
+  }
+  buffers_viewed_.fetch_add(1, kRelaxed);
+  return drop_reference(root);
+}
+
+bool HeapBufferPool::drop_view(Entry& view) {
+  Entry& root = *std::exchange(view.root, nullptr);
+  CW_ASSERT(views_in_use_.fetch_sub(1, kRelaxed) > 0);
+  free_views_.push(view.index);
+  return drop_reference(root);
 }
 
 // Whoever drops the last one sees what all others did with the storage before.
-void HeapBufferPool::drop_reference(Entry& root) {
+bool HeapBufferPool::drop_reference(Entry& root) {
   const uint32_t before = root.references.fetch_sub(1, std::memory_order_acq_rel);
   CW_ASSERT(before > 0);
-  if (before == 1) {
-    buffers_taken_.fetch_sub(1, kRelaxed);
-    if (poisons_) {
-      std::memset(root.storage, kPoison, Buffer::kHeadroomBytes + size_t{buffer_bytes_});
-    }
-    free_buffers_.push(root.index);
+  if (before > 1) {
+    return false;
   }
+  buffers_viewed_.fetch_sub(1, kRelaxed);
+  return true;
 }
 
 HeapBufferPool::Usage HeapBufferPool::buffer_usage() const {
-  return {.available = buffer_count_ - buffers_taken_.load(kRelaxed),
+  const uint32_t taken = buffers_in_use_.load(kRelaxed) + buffers_viewed_.load(kRelaxed);
+  return {.available = buffer_count_ - std::min(taken, buffer_count_),
           .size = buffer_count_,
           .refused = buffers_refused_.load(kRelaxed)};
 }

@@ -49,7 +49,12 @@ class HeapBufferPool final : public BufferPool {
     uint32_t index = 0;
     std::atomic<uint32_t> references{0};  // of a root: itself if allocated, plus its views
   };
-  void drop_reference(Entry& root);
+  [[nodiscard]] Buffer* fresh(uint32_t index);
+  [[nodiscard]] bool allocate_many(std::span<Buffer*> out);
+  // Each says whether the storage is free now.
+  [[nodiscard]] bool drop_root(Entry& root);
+  [[nodiscard]] bool drop_view(Entry& view);
+  [[nodiscard]] bool drop_reference(Entry& root);
 
   std::unique_ptr<uint8_t[]> storage_;
   std::unique_ptr<Entry[]> entries_;
@@ -60,7 +65,7 @@ class HeapBufferPool final : public BufferPool {
   uint32_t buffer_bytes_;
   bool poisons_ = false;
   std::atomic<uint32_t> buffers_in_use_{0};
-  std::atomic<uint32_t> buffers_taken_{0};  // not in free_buffers_
+  std::atomic<uint32_t> buffers_viewed_{0};  // given back by their owners, and neither in use nor free because of a view
   std::atomic<uint32_t> views_in_use_{0};
   std::atomic<uint64_t> buffers_refused_{0};
   std::atomic<uint64_t> views_refused_{0};

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <span>
 
 namespace cw {
 
@@ -21,6 +22,35 @@ class IndexStack {
     do {
       below_[index].store(index_of(top), std::memory_order_relaxed);
     } while (!top_.compare_exchange_weak(top, changed(top, index), std::memory_order_acq_rel, std::memory_order_relaxed));
+  }
+  // As push() of one after the other. Precondition: not empty.
+  void push_all(std::span<const uint32_t> indices) {
+    for (size_t i = 1; i < indices.size(); ++i) {
+      below_[indices[i]].store(indices[i - 1], std::memory_order_relaxed);
+    }
+    uint64_t top = top_.load(std::memory_order_relaxed);
+    do {
+      below_[indices.front()].store(index_of(top), std::memory_order_relaxed);
+    } while (
+        !top_.compare_exchange_weak(top, changed(top, indices.back()), std::memory_order_acq_rel, std::memory_order_relaxed));
+  }
+  // As many as `out` takes, the uppermost first, or none and false.
+  [[nodiscard]] bool pop_all(std::span<uint32_t> out) {
+    uint64_t top = top_.load(std::memory_order_acquire);
+    while (true) {
+      // Another thread may have taken them meanwhile: then what is read here is old, and the exchange fails.
+      uint32_t next = index_of(top);
+      for (uint32_t& index : out) {
+        if (next == kNone) {
+          return false;
+        }
+        index = next;
+        next = below_[next].load(std::memory_order_relaxed);
+      }
+      if (top_.compare_exchange_weak(top, changed(top, next), std::memory_order_acq_rel, std::memory_order_acquire)) {
+        return true;
+      }
+    }
   }
   // kNone: empty.
   [[nodiscard]] uint32_t pop() {

@@ -44,6 +44,12 @@ class Ring {
     CW_DASSERT(size_ > 0);
     return slots_[head_];
   }
+  // The one that was pushed last.
+  [[nodiscard]] T& back() {
+    CW_DASSERT(size_ > 0);
+    const uint32_t at = head_ + size_ - 1;
+    return slots_[at >= slots_.size() ? at - static_cast<uint32_t>(slots_.size()) : at];
+  }
   [[nodiscard]] bool empty() const { return size_ == 0; }
   [[nodiscard]] bool full() const { return size_ == slots_.size(); }
   [[nodiscard]] uint32_t size() const { return size_; }

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <thread>
 #include <vector>
@@ -20,6 +21,34 @@ TEST(HeapBufferPool, AFailedAllocationTakesNothing) {
   EXPECT_EQ(pool.buffer_usage().available, 0u);
   for (Buffer* each : std::span(five).first(4)) {
     pool.release(each);
+  }
+}
+
+// Of as many as one go takes, and more.
+TEST(HeapBufferPool, ListsComeBackWhole) {
+  constexpr uint32_t kBuffers = 100;
+  HeapBufferPool pool(kBuffers, 16, 2);
+  for (const uint32_t count : {1u, 2u, 31u, 32u, 33u, 64u, 99u, kBuffers}) {
+    std::vector<Buffer*> taken(count);
+    ASSERT_TRUE(pool.allocate(taken)) << count;
+    EXPECT_EQ(pool.in_use(), count);
+    std::vector<Buffer*> sorted = taken;
+    std::ranges::sort(sorted);
+    EXPECT_TRUE(std::ranges::adjacent_find(sorted) == sorted.end());
+    // Two of them are viewed: they are free when the views are, the last of which are in the list.
+    Buffer* first = pool.share(*taken.front(), 0, 0);
+    Buffer* second = pool.share(*taken.back(), 0, 0);
+    ASSERT_TRUE(first != nullptr && second != nullptr);
+    for (uint32_t i = 1; i < count; ++i) {
+      taken[i - 1]->next = taken[i];
+    }
+    taken.back()->next = second;
+    pool.release(taken.front());
+    EXPECT_EQ(pool.in_use(), 1u);
+    EXPECT_EQ(pool.buffer_usage().available, kBuffers - 1);
+    pool.release(first);
+    EXPECT_EQ(pool.buffer_usage().available, kBuffers);
+    EXPECT_EQ(pool.in_use(), 0u);
   }
 }
 
