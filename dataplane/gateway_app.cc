@@ -70,7 +70,7 @@ bool GatewayApp::turn(Instant now) {
   workers_.kick(core_);
   rpcrdma::CallDone done;
   while (gateway_.poll_done(done)) {
-    durations_->calls[done.procedure].record(done.replied - done.received);
+    durations_->calls[done.procedure].record(done.replied - done.received, done.count);
   }
   while (const gateway::Notice* notice = gateway_.next_notice()) {
     (void)notices_.push(*notice);

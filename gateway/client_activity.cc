@@ -50,10 +50,12 @@ void ClientActivity::on_done(const rpcrdma::CallDone& done) {
   const Duration took = done.replied - done.received;
   if (usdt::watches_calls()) [[unlikely]] {
     const rpcrdma::ProcedureName& name = rpcrdma::procedure_name(done.procedure);
-    usdt::fire(usdt::CallDone{.client = client != nullptr ? client->address : IpAddress(),
-                              .program = name.program,
-                              .procedure = name.procedure,
-                              .ns = took.to_ns()});
+    for (uint32_t i = 0; i < done.count; ++i) {
+      usdt::fire(usdt::CallDone{.client = client != nullptr ? client->address : IpAddress(),
+                                .program = name.program,
+                                .procedure = name.procedure,
+                                .ns = took.to_ns()});
+    }
   }
   if (client == nullptr) {
     return;
@@ -62,8 +64,8 @@ void ClientActivity::on_done(const rpcrdma::CallDone& done) {
     client->procedures = std::make_unique<ProcedureUses>();
   }
   ProcedureUse& use = (*client->procedures)[done.procedure];
-  ++use.calls;
-  use.ns += static_cast<uint64_t>(std::max<int64_t>(took.to_ns(), 0));
+  use.calls += done.count;
+  use.ns += static_cast<uint64_t>(std::max<int64_t>(took.to_ns(), 0)) * done.count;
 }
 
 uint32_t ClientActivity::describe_some(uint32_t place, uint32_t places, std::span<ClientInfo> out, uint32_t& count) const {

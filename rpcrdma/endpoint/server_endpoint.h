@@ -56,12 +56,13 @@ struct Call {
   Instant received;                      // when the first packet of its SEND arrived
 };
 
-// What happened to a call that was answered, for the owner's histograms.
+// What happened to calls that were answered, for the owner's histograms: those of one turn are often alike in all of this.
 struct CallDone {
   uint32_t client = 0;     // ServerOptions::client
   uint32_t procedure = 0;  // procedure_row()
   Instant received;
-  Instant replied;  // the reply was posted
+  Instant replied;     // the reply was posted
+  uint32_t count = 1;  // of such calls
 };
 
 // Why an endpoint has failed.
@@ -114,6 +115,16 @@ struct ServerShared {
   RpcRdmaStats stats;
   StageDurations durations;
   Ring<CallDone> done;  // as many as calls in flight; while it is full, further calls leave no record
+  void note_done(uint32_t client, uint32_t procedure, Instant received, Instant replied) {
+    if (!done.empty()) {
+      CallDone& last = done.back();
+      if (last.procedure == procedure && last.client == client && last.received == received && last.replied == replied) {
+        ++last.count;
+        return;
+      }
+    }
+    (void)done.push({.client = client, .procedure = procedure, .received = received, .replied = replied});
+  }
   // Bytes of Buffers that replies may keep over all connections: those of replies that clients have not acknowledged, and what
   // polled calls offer room for. One client may have as much of them as is free. One call of each client is always polled.
   uint64_t reply_bytes_max = UINT64_MAX;

@@ -733,11 +733,8 @@ void ServerEndpoint::answered(Instant now, ServerCall& call) {
 void ServerEndpoint::note_answered(Instant now, const CallContext& context, Instant received) {
   const RpcCallHeader& header = context.header;
   ++answered_;
-  (void)shared_.done.push(
-      {.client = options_.client,
-       .procedure = procedure_row(header.program, header.version, header.procedure, context.compound.principal),
-       .received = received,
-       .replied = now});
+  shared_.note_done(options_.client, procedure_row(header.program, header.version, header.procedure, context.compound.principal),
+                    received, now);
 }
 
 // The call is over: it no longer counts.

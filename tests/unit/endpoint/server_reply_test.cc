@@ -385,10 +385,22 @@ TEST_F(ServerReply, RecordsOfDoneCallsCostNoCall) {
   make(128, 2);
   for (uint32_t i = 0; i < 5; ++i) {
     answer(call({0, 0, 0}, kXid + i), source_reply(1, kXid + i));
+    now = now + Duration::us(1);
   }
   EXPECT_EQ(shared->calls->in_use(), 0u);
   EXPECT_EQ(server->calls_answered(), 5u);
   EXPECT_EQ(shared->done.size(), 2u);
+}
+
+TEST_F(ServerReply, CallsThatAreAlikeHaveOneRecord) {
+  for (uint32_t i = 0; i < 3; ++i) {
+    answer(call({0, 0, 0}, kXid + i), source_reply(1, kXid + i));
+  }
+  now = now + Duration::us(1);
+  answer(call({0, 0, 0}, kXid + 3), source_reply(1, kXid + 3));
+  ASSERT_EQ(shared->done.size(), 2u);
+  EXPECT_EQ(shared->done.pop().count, 3u);
+  EXPECT_EQ(shared->done.pop().count, 1u);
 }
 
 // Proves RPCRDMA-4.5.4-3: an answer that cannot be sent ends the connection.
