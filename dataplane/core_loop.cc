@@ -133,20 +133,20 @@ bool CoreLoop::receive_port(Instant now, uint16_t port) {
 }
 
 void CoreLoop::take(Instant now, uint16_t port, std::span<rte_mbuf* const> mbufs) {
-  std::array<rte_mbuf*, PortQueue::kBurst> unused;
-  unsigned unused_count = 0;
+  std::array<Buffer*, PortQueue::kBurst> frames;
+  size_t count = 0;
   for (size_t i = 0; i < mbufs.size(); ++i) {
     if (i + 2 < mbufs.size()) {
       rte_prefetch0(rte_pktmbuf_mtod(mbufs[i + 2], const void*));
     }
-    if (handover_.give_away(mbufs[i], port)) {
-      continue;
-    }
-    if (!node_.on_frame(now, MbufPools::adopt(mbufs[i]), port)) {
-      unused[unused_count++] = mbufs[i];
+    if (!handover_.give_away(mbufs[i], port)) {
+      frames[count++] = MbufPools::adopt(mbufs[i]);
     }
   }
-  rte_pktmbuf_free_bulk(unused.data(), unused_count);
+  std::array<rte_mbuf*, PortQueue::kBurst> unused;
+  const size_t left = node_.on_frames(now, std::span(frames).first(count), port);
+  std::transform(frames.begin(), frames.begin() + static_cast<ptrdiff_t>(left), unused.begin(), mbuf_of);
+  rte_pktmbuf_free_bulk(unused.data(), static_cast<unsigned>(left));
 }
 
 void CoreLoop::prefetch(std::span<rte_mbuf* const> mbufs) {

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "base/buffer.h"
@@ -103,10 +104,11 @@ class Endpoint {
     RcQp* qp = lookup(rc::HeaderPrediction::destination(frame).value());
     return qp != nullptr && qp->predicts(frame, port) ? qp : nullptr;
   }
-  // Takes the frame that `qp` has predicted.
-  void take_predicted(Instant now, RcQp& qp, Buffer* frame) {
+  // Takes the first of `frames`, which `qp` has predicted, and those right behind it that it predicts as well: all came in one burst,
+  // by one port. Says how many.
+  [[nodiscard]] uint32_t take_predicted(Instant now, RcQp& qp, std::span<Buffer* const> frames) {
     core_.log.set_now(now);
-    qp.take_predicted(now, frame);
+    return qp.take_predicted(now, frames);
   }
   // From the next packet on.
   void set_watermark(BufferWatermark watermark) { core_.watermark = watermark; }

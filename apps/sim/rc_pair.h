@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "apps/sim/faulty_link.h"
@@ -87,7 +88,7 @@ class RcPair {
     }
     CW_ASSERT(frame->append(raw) == raw.size());
     if (rc::RcQp* qp = is_plain(to) ? nullptr : node.endpoint->predicting(frame->bytes(), port)) {
-      node.endpoint->take_predicted(now, *qp, frame);
+      CW_ASSERT(node.endpoint->take_predicted(now, *qp, std::span(&frame, 1)) == 1);
       return true;
     }
     const auto view = wire::PacketView::parse(frame->bytes());

@@ -59,12 +59,27 @@ void Node::prefetch(std::span<const Bytes> frames) const {
   }
 }
 
-bool Node::on_frame(Instant now, Buffer* frame, uint16_t port) {
-  if (rc::RcQp* qp = endpoint_.predicting(frame->bytes(), port)) {
-    count_received(port, frame->size);
-    endpoint_.take_predicted(now, *qp, frame);
-    return true;
+size_t Node::on_frames(Instant now, std::span<Buffer*> frames, uint16_t port) {
+  size_t left = 0;
+  for (size_t at = 0; at < frames.size();) {
+    if (rc::RcQp* qp = endpoint_.predicting(frames[at]->bytes(), port)) {
+      const uint64_t before = endpoint_.stats().payload_bytes_in;
+      const uint32_t taken = endpoint_.take_predicted(now, *qp, frames.subspan(at));
+      const uint64_t payload = endpoint_.stats().payload_bytes_in - before;
+      count_received(port, taken, payload + uint64_t{taken} * (rc::HeaderPrediction::kHeaderBytes + wire::kIcrcBytes));
+      at += taken;
+      continue;
+    }
+    Buffer* frame = frames[at++];
+    if (!take(now, frame, port)) {
+      frames[left++] = frame;
+    }
   }
+  return left;
+}
+
+// One that nobody has predicted.
+bool Node::take(Instant now, Buffer* frame, uint16_t port) {
   const auto view = wire::PacketView::parse(frame->bytes());
   if (!view.ok()) [[unlikely]] {
     const bool for_station = view.error() == wire::DropReason::kNotRoce || view.error() == wire::DropReason::kMulticast;
@@ -73,7 +88,7 @@ bool Node::on_frame(Instant now, Buffer* frame, uint16_t port) {
     }
     return false;
   }
-  count_received(port, view->frame.size());
+  count_received(port, 1, view->frame.size());
   if (!wire::verify_icrc(*view)) [[unlikely]] {
     discard(port, wire::DropReason::kIcrc);
     return false;

@@ -61,8 +61,13 @@ class Node {
   static constexpr size_t kPrefetchMax = 64;
   [[nodiscard]] bool wants_prefetch() const;
   void prefetch(std::span<const Bytes> frames) const;
-  // Takes one frame, which spans the Buffer. True = the node keeps the Buffer; else it is still the caller's.
-  [[nodiscard]] bool on_frame(Instant now, Buffer* frame, uint16_t port);
+  // Takes frames, each of which spans its Buffer, that came in one burst by `port`. Those that the node does not keep are still the
+  // caller's: they stand at the front of `frames` afterwards, and it says how many.
+  [[nodiscard]] size_t on_frames(Instant now, std::span<Buffer*> frames, uint16_t port);
+  // One. True = the node keeps the Buffer.
+  [[nodiscard]] bool on_frame(Instant now, Buffer* frame, uint16_t port) {
+    return on_frames(now, std::span(&frame, 1), port) == 0;
+  }
   // Everything that is to be sent, until the batch is full. Packets may point into payload of queue pairs: send before the
   // next call.
   void poll_transmit(Instant now, wire::TxBatch& batch);
@@ -91,10 +96,11 @@ class Node {
  private:
   void on_datagram(Instant now, const wire::PacketView& view, uint16_t port);
   void transmit_datagrams(wire::TxBatch& batch);
-  void count_received(uint16_t port, size_t frame_bytes) {
-    ++port_stats_[port].roce_in;
-    port_stats_[port].roce_bytes_in += frame_bytes;
+  void count_received(uint16_t port, uint64_t frames, uint64_t bytes) {
+    port_stats_[port].roce_in += frames;
+    port_stats_[port].roce_bytes_in += bytes;
   }
+  [[nodiscard]] bool take(Instant now, Buffer* frame, uint16_t port);
   void count_sent(std::span<const wire::TxPacket> packets);
   void discard(uint16_t port, wire::DropReason reason) { ++port_stats_[port].discards[static_cast<size_t>(reason)]; }
 

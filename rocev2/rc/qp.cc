@@ -283,20 +283,45 @@ bool RcQp::predicts(Bytes frame, uint16_t port) const {
          prediction_.matches(frame, receive_.expected);
 }
 
+// So many whole SENDs may be taken one after the other, as takes_whole_send() lets the first. Responses to READs are noted with each.
+uint32_t RcQp::whole_sends_max() const {
+  return owes_read_responses(receive_) ? 1 : std::min(receive_.receives_left(), context_.core.receive_work_left());
+}
+
 void RcQp::take_predicted(Instant now, Buffer* frame) {
   const uint8_t* raw = frame->data;
   receive_.peer_port = HeaderPrediction::source_port(raw);
   frame->trim_front(HeaderPrediction::kHeaderBytes);
   frame->size -= wire::kIcrcBytes;
-  RcStats& stats = context_.core.stats;
-  ++stats.packets_in;
-  ++context_.counters.packets_in;
-  stats.payload_bytes_in += frame->size;
-  context_.counters.payload_bytes_in += frame->size;
   take_whole_send(context_, receive_, now, frame, HeaderPrediction::is_solicited(raw),
                   HeaderPrediction::asks_for_acknowledgement(raw));
-  after_request(now);
-  send_.keepalive.on_heard(now);
+}
+
+// What is said of the last of a row is what would have been said in the end, if it had been said of each: but for the first, which
+// may end a silence.
+uint32_t RcQp::take_predicted(Instant now, std::span<Buffer* const> frames) {
+  const auto most = static_cast<uint32_t>(std::min<size_t>(frames.size(), whole_sends_max()));
+  uint64_t bytes = 0;
+  uint32_t taken = 0;
+  do {
+    Buffer* frame = frames[taken++];
+    take_predicted(now, frame);
+    bytes += frame->size;
+    if (taken == 1) {
+      after_request(now);
+      send_.keepalive.on_heard(now);
+    }
+  } while (taken < most && HeaderPrediction::may_match(frames[taken]->bytes()) && prediction_.has_learned(frames[taken]->size) &&
+           prediction_.matches(frames[taken]->bytes(), receive_.expected));
+  if (taken > 1) {
+    after_request(now);
+  }
+  RcStats& stats = context_.core.stats;
+  stats.packets_in += taken;
+  context_.counters.packets_in += taken;
+  stats.payload_bytes_in += bytes;
+  context_.counters.payload_bytes_in += bytes;
+  return taken;
 }
 
 bool RcQp::transmit_acknowledgement(wire::TxBatch& batch) {

@@ -82,7 +82,8 @@ struct RcCore {
   Chain released;              // acknowledged payload, given back to its pools once per burst
 
   // One more message may arrive.
-  [[nodiscard]] bool has_receive_work() const { return receives.in_use() + whole_messages < receives.capacity(); }
+  [[nodiscard]] uint32_t receive_work_left() const { return receives.capacity() - receives.in_use() - whole_messages; }
+  [[nodiscard]] bool has_receive_work() const { return receive_work_left() > 0; }
 
   IntrusiveList<RcQp, AckTag> ack_due;    // have an acknowledgement, NAK or READ response to send
   IntrusiveList<RcQp, AckTag> ack_held;   // have an acknowledgement that waits for company, the longest waiting first

@@ -13,6 +13,7 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "apps/sim/faulty_link.h"
@@ -158,19 +159,31 @@ class Side {
   Side(const Side&) = delete;
   Side& operator=(const Side&) = delete;
 
-  // As node::Node::on_frame.
-  Fate deliver(const Frame& raw, uint16_t port) {
-    Buffer* frame = lasting_.pool.allocate_one();
-    if (frame == nullptr) {
-      return Fate::kNoBuffer;
+  // A burst, as node::Node::on_frames takes it. There are Buffers for all of it, or it is lost.
+  std::vector<Fate> deliver(std::span<const Frame> raw, uint16_t port) {
+    std::vector<Buffer*> frames(raw.size());
+    if (!lasting_.pool.allocate(frames)) {
+      return {Fate::kNoBuffer};
     }
-    (void)frame->append(raw);
-    if (rc::RcQp* who = endpoint_->predicting(frame->bytes(), port)) {
-      FUZZ_CHECK(lasting_.express && who == qp_ && raw.size() == frame->size);
-      ++reached.predicted;
-      endpoint_->take_predicted(now, *who, frame);
-      return Fate::kTaken;
+    for (size_t i = 0; i < raw.size(); ++i) {
+      (void)frames[i]->append(raw[i]);
     }
+    std::vector<Fate> fates;
+    while (fates.size() < frames.size()) {
+      const size_t at = fates.size();
+      if (rc::RcQp* who = endpoint_->predicting(frames[at]->bytes(), port)) {
+        FUZZ_CHECK(lasting_.express && who == qp_ && raw[at].size() == frames[at]->size);
+        const uint32_t taken = endpoint_->take_predicted(now, *who, std::span(frames).subspan(at));
+        FUZZ_CHECK(taken > 0 && at + taken <= frames.size());
+        reached.predicted += taken;
+        fates.resize(at + taken, Fate::kTaken);
+      } else {
+        fates.push_back(take(frames[at], port));
+      }
+    }
+    return fates;
+  }
+  Fate take(Buffer* frame, uint16_t port) {
     const auto view = wire::PacketView::parse(frame->bytes());
     const bool intact = view.ok() && wire::verify_icrc(*view);
     if (intact && endpoint_->on_packet(now, *view, frame, port)) {
@@ -559,21 +572,28 @@ class Target {
                                                : wire::Aeth::kCreditsInvalid;
     deliver(frame_of(bth, extensions, {}, sim::RcPair::path(1).udp_source_port), 0);
   }
-  void deliver(const Frame& frame, uint16_t port) {
-    (void)same([&](Side& side) { return side.deliver(frame, port); });
+  void deliver(std::span<const Frame> frames, uint16_t port) {
+    (void)same([&](Side& side) { return side.deliver(frames, port); });
     tell_owner();
   }
+  void deliver(const Frame& frame, uint16_t port) { deliver(std::span(&frame, 1), port); }
   void tell_owner() {
     while (same([](Side& side) { return side.tell_owner(); })) {
     }
   }
 
   // The peer's next SEND, and most often what follows: the owner serves it, and the peer acknowledges the answer. A solicited one
-  // is not like its neighbours, and rare.
+  // is not like its neighbours, and rare. Some come in a row.
   void exchange(uint8_t size, uint8_t flags, uint8_t kind, uint8_t answer) {
     const bool solicited = (flags & 0x0a) == 0x0a;
-    deliver(send_of(size, static_cast<uint8_t>((flags & 1) | (solicited ? 2 : 0)), 0, sim::RcPair::path(1).udp_source_port), 0);
-    if ((flags & 0x04) == 0) {
+    std::vector<Frame> row((flags & 0x10) == 0 ? 1 : 2 + kind % 4);
+    for (size_t i = 0; i < row.size(); ++i) {
+      const auto form = static_cast<uint8_t>(size + ((flags & 0x80) == 0 ? 0 : 37 * i));
+      row[i] = send_of(form, static_cast<uint8_t>((flags & 1) | (solicited ? 2 : 0)), static_cast<int32_t>(i),
+                       sim::RcPair::path(1).udp_source_port);
+    }
+    deliver(row, 0);
+    for (size_t i = 0; i < row.size() && (flags & 0x04) == 0; ++i) {
       owner_serves(kind, answer);
     }
     if ((flags & 0x60) == 0 && with_.qp()->info().works_queued > 0) {

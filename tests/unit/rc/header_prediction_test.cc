@@ -2,7 +2,9 @@
 // the same frames, and the same wishes of the owner, through two endpoints, of which one takes no express path.
 #include "rocev2/rc/header_prediction.h"
 
+#include <algorithm>
 #include <cstring>
+#include <span>
 
 #include "rocev2/rc/responder.h"
 #include "rocev2/wire/cnp.h"
@@ -97,15 +99,29 @@ struct End : LoneQp {
       : LoneQp(options_of(predicts, recovers, look_of_frames)), look(look_of_frames) {}
   explicit End(const LoneQpOptions& options) : LoneQp(options) {}
 
-  // As node::Node::on_frame. Says what became of the frame.
-  std::string deliver(const Frame& raw, uint16_t port = 0) {
-    Buffer* frame = pool.allocate_one();
-    EXPECT_EQ(frame->append(raw), raw.size());
-    if (RcQp* who = endpoint->predicting(frame->bytes(), port)) {
-      ++predicted;
-      endpoint->take_predicted(now, *who, frame);
-      return "taken";
+  // A burst, as node::Node::on_frames takes it. Says what became of each frame.
+  std::vector<std::string> deliver(std::span<const Frame> raw, uint16_t port = 0) {
+    std::vector<Buffer*> buffers(raw.size());
+    EXPECT_TRUE(pool.allocate(buffers));
+    for (size_t i = 0; i < raw.size(); ++i) {
+      EXPECT_EQ(buffers[i]->append(raw[i]), raw[i].size());
     }
+    std::vector<std::string> fates;
+    while (fates.size() < buffers.size()) {
+      const size_t at = fates.size();
+      if (RcQp* who = endpoint->predicting(buffers[at]->bytes(), port)) {
+        const uint32_t taken = endpoint->take_predicted(now, *who, std::span(buffers).subspan(at));
+        predicted += taken;
+        longest_row = std::max(longest_row, taken);
+        fates.resize(at + taken, "taken");
+      } else {
+        fates.push_back(take(buffers[at], port));
+      }
+    }
+    return fates;
+  }
+  std::string deliver(const Frame& raw, uint16_t port = 0) { return deliver(std::span(&raw, 1), port).front(); }
+  std::string take(Buffer* frame, uint16_t port) {
     const auto view = wire::PacketView::parse(frame->bytes());
     const bool intact = view.ok() && wire::verify_icrc(*view);
     const bool took = intact && endpoint->on_packet(now, *view, frame, port);
@@ -148,6 +164,7 @@ struct End : LoneQp {
   }
   Look look;
   uint32_t predicted = 0;
+  uint32_t longest_row = 0;
 };
 
 // Everything that shows.
@@ -595,6 +612,16 @@ void live_twice(uint64_t seed, uint32_t& predicted) {
       case 7:
         answer_same(random, with, without);
         break;
+      case 8: {
+        // A burst: mostly a row of SENDs, the one or other of which is late, marked, solicited or too long.
+        std::vector<Frame> burst(2 + random.next_below(20));
+        for (uint32_t i = 0; i < burst.size(); ++i) {
+          burst[i] = random.next_below(12) == 0 ? random_frame(random, with, psn + i)
+                                                : with.frame_of(with.of_peer(kOnly, psn + i, 4 + 4 * random.next_below(40)));
+        }
+        EXPECT_EQ(with.deliver(burst), without.deliver(burst));
+        break;
+      }
       default: {
         const Frame frame = random_frame(random, with, psn);
         EXPECT_EQ(with.deliver(frame), without.deliver(frame));

@@ -150,7 +150,7 @@ class LoneQp {
       sim::mark_ipv4(MutableBytes(packet.head->data, packet.head->size));
     }
     if (RcQp* who = endpoint->predicting(packet.head->bytes(), inbound.port)) {
-      endpoint->take_predicted(now, *who, packet.head);
+      EXPECT_EQ(endpoint->take_predicted(now, *who, std::span(&packet.head, 1)), 1u);
       EXPECT_TRUE(qp->is_consistent());
       return true;
     }
