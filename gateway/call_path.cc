@@ -30,12 +30,11 @@ ConnectionResult result_of(rpcrdma::EndpointFailure failure) {
 
 // RFC 5531 9: the call was denied, or accepted and not carried out.
 bool refuses(const Chain& reply) {
-  // Almost always the verifier is empty, and the status stands where it stands then.
-  std::array<uint8_t, rpcrdma::kAcceptedReplyBytes> start{};
-  if (reply.bytes() >= start.size()) [[likely]] {
-    reply.copy_to(0, start);
-    if ((load_be32(start.data() + 8) | load_be32(start.data() + 16)) == 0) [[likely]] {
-      return load_be32(start.data() + 20) != static_cast<uint32_t>(rpcrdma::AcceptStatus::kSuccess);
+  // Almost always the verifier is empty, and the status stands where it stands then, in the first Buffer.
+  const Buffer* head = reply.head();
+  if (head != nullptr && head->size >= rpcrdma::kAcceptedReplyBytes) [[likely]] {
+    if ((load_be32(head->data + 8) | load_be32(head->data + 16)) == 0) [[likely]] {
+      return load_be32(head->data + 20) != static_cast<uint32_t>(rpcrdma::AcceptStatus::kSuccess);
     }
   }
   const auto header = rpcrdma::parse_rpc_reply(reply);
@@ -81,8 +80,10 @@ bool CallPath::answer_directly(Instant now, Connection& connection, uint32_t cou
   const bool is_nfs4 = first.header.program == rpcrdma::kNfsProgram && first.header.version == rpcrdma::kNfs4Version;
   const bool is_plain = !is_nfs4 && may_take_call(connection);
   rpcrdma::Program* program = is_plain ? parts_.programs.find(first.header.program, first.header.version) : nullptr;
+  const rpcrdma::ReplyPools pools{parts_.packets, parts_.large};
   ClientUse use;
   Chain message;
+  Chain answered;  // messages, which go back to their pool together
   Chain reply;
   bool ran = true;
   for (uint32_t left = program != nullptr ? count : 0; left > 0; --left) {
@@ -93,7 +94,11 @@ bool CallPath::answer_directly(Instant now, Connection& connection, uint32_t cou
     message = server.open_direct();
     ++use.calls;
     use.call_bytes += message.bytes();
-    ran = program->call(context, message, {parts_.packets, parts_.large}, reply);
+    ran = program->call(context, message, pools, reply);
+    if (!ran && !answered.empty()) [[unlikely]] {
+      answered.clear();
+      ran = program->call(context, message, pools, reply);
+    }
     if (!ran) [[unlikely]] {
       break;
     }
@@ -103,8 +108,9 @@ bool CallPath::answer_directly(Instant now, Connection& connection, uint32_t cou
     if (!server.answer_direct(now, reply)) [[unlikely]] {
       break;
     }
-    message.clear();
+    answered.append(std::move(message));
   }
+  answered.clear();
   if (use.calls > 0) [[likely]] {
     count_direct(connection, way, lane, use);
   }

@@ -97,7 +97,7 @@ void acknowledge_plain_ones(QpContext& context, SendState& state, Psn upto) {
 bool acknowledge_before(QpContext& context, SendState& state, Instant now, Psn upto, bool reported) {
   const Psn before = state.window.una();
   acknowledge_plain_ones(context, state, upto);
-  while (state.window.una() != upto) {
+  for (; state.window.una() != upto; acknowledge_plain_ones(context, state, upto)) {
     const Work& work = *state.oldest;
     if (work.awaits_response()) {
       break;

@@ -33,12 +33,6 @@ bool each_piece(const BenchCallback& callback, Use&& use) {
 
 }  // namespace
 
-bool is_bench_callback(const CallContext& context) {
-  const RpcCallHeader& header = context.header;
-  return header.header_bytes > 0 && header.program == kBenchProgram && header.version == kBenchVersion &&
-         header.procedure == static_cast<uint32_t>(BenchProcedure::kCallback);
-}
-
 Result<BenchCallback> parse_bench_callback(const CallContext& context, const Chain& call) {
   XdrReader reader(call);
   reader.skip(context.header.header_bytes);

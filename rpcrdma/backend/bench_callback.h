@@ -16,7 +16,12 @@ struct BenchCallback {
   uint64_t seed = 0;
 };
 
-[[nodiscard]] bool is_bench_callback(const CallContext& context);
+// Of each call that a built-in program answers: most are told by their procedure.
+[[nodiscard]] inline bool is_bench_callback(const CallContext& context) {
+  const RpcCallHeader& header = context.header;
+  return header.procedure == static_cast<uint32_t>(BenchProcedure::kCallback) && header.program == kBenchProgram &&
+         header.version == kBenchVersion && header.header_bytes > 0;
+}
 // The arguments. kBadValue: not as the program says. Precondition: is_bench_callback().
 [[nodiscard]] Result<BenchCallback> parse_bench_callback(const CallContext& context, const Chain& call);
 // Appends the ECHO call to `message` (empty on entry). False, and `message` empty, when the pool is.

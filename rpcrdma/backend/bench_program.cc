@@ -150,13 +150,13 @@ bool sink(const CallContext& context, const Chain& message, XdrReader& reader, c
 }  // namespace
 
 bool BenchProgram::call(const CallContext& context, const Chain& message, const ReplyPools& pools, Chain& reply) {
+  if (context.header.procedure == static_cast<uint32_t>(BenchProcedure::kNull)) {
+    const bool empty = message.bytes() == context.header.header_bytes;
+    return reply_status(context, empty ? AcceptStatus::kSuccess : AcceptStatus::kGarbageArguments, pools, reply);
+  }
   XdrReader reader(message);
   reader.skip(context.header.header_bytes);
   switch (context.header.procedure) {
-    case static_cast<uint32_t>(BenchProcedure::kNull): {
-      const bool empty = reader.remaining() == 0;
-      return reply_status(context, empty ? AcceptStatus::kSuccess : AcceptStatus::kGarbageArguments, pools, reply);
-    }
     case static_cast<uint32_t>(BenchProcedure::kEcho):
       return echo(context, message, reader, pools, reply);
     case static_cast<uint32_t>(BenchProcedure::kSource):

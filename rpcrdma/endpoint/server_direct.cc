@@ -136,7 +136,7 @@ bool ServerEndpoint::answer_direct(Instant now, Chain& reply) {
   direct.replies[direct.answered] = {
       .id = id, .payload = reply.detach(), .signaled = window_.signaled(direct.room - direct.answered) || id != verbs::WorkId()};
   ++direct.answered;
-  (void)shared_.done.push({.client = options_.client, .procedure = direct.procedure, .received = received, .replied = now});
+  shared_.note_done(options_.client, direct.procedure, received, now);
   return true;
 }
 

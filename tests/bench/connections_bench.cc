@@ -92,9 +92,11 @@ struct Rate {
       }
       pair.now = pair.now + Duration::us(1);
       pair.serve_client();
+      pair.to_server.carry();
       const uint64_t begun = __rdtsc();
       pair.serve_gateway();
       served += __rdtsc() - begun;
+      pair.to_client.carry();
     }
     const uint64_t done = stats.calls - before;
     cycles.push_back(static_cast<double>(__rdtsc() - first) / static_cast<double>(done));
@@ -170,9 +172,11 @@ std::optional<GatewayBytes> gateway_bytes(uint32_t connections, uint32_t connect
     }
     pair.now = pair.now + Duration::us(1);
     pair.serve_client();
+    pair.to_server.carry();
     const test::CountAllocations counted;
     pair.serve_gateway();
     bytes.serving += counted.net_bytes();
+    pair.to_client.carry();
   }
   return bytes;
 }

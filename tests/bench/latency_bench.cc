@@ -96,6 +96,7 @@ class Trio {
   void turn() {
     serve_client(bulk_client, to_bulk, bulk_batch_);
     serve_client(small_client, to_small, small_batch_);
+    to_server.carry();
     receive(server.node, to_server, server.packets);
     gateway::BackendEvent event;
     while (backend.poll(event)) {
@@ -119,6 +120,8 @@ class Trio {
       }
       server_batch_.reset();
     }
+    to_bulk.carry();
+    to_small.carry();
   }
   [[nodiscard]] bool good() const { return clean(bulk_client.driver.stats()) && clean(small_client.driver.stats()); }
 
@@ -160,14 +163,14 @@ class Trio {
     }
   }
   void receive(node::Node& node, Wire& from, BufferPool& /*pool*/) {
-    for (uint32_t i = 0; i < RpcPair::kBurst; ++i) {
-      Buffer* frame = from.receive();
-      if (frame == nullptr) {
-        return;
-      }
-      if (!node.on_frame(now, frame, 0)) {
-        release_buffers(frame);
-      }
+    std::array<Buffer*, RpcPair::kBurst> frames;
+    size_t count = 0;
+    while (count < frames.size() && (frames[count] = from.receive()) != nullptr) {
+      ++count;
+    }
+    const size_t left = node.on_frames(now, std::span(frames).first(count), 0);
+    for (size_t i = 0; i < left; ++i) {
+      release_buffers(frames[i]);
     }
   }
 

@@ -3,9 +3,9 @@
 //
 //   client core: receive burst, driver, deadlines, transmit   ->  wire  ->   gateway core: the same      (one turn)
 //
-// The turn is the poll core's (dataplane/core_loop.cc). A frame without attached pieces is handed over as the Buffer that it
-// was built in, as net_ring does; one with pieces is gathered into a Buffer of the receiver, as a NIC's DMA would. The backend
-// answers in the next turn.
+// The turn is the poll core's (dataplane/core_loop.cc). A frame in its own head is handed over as the Buffer that it was built in, as
+// net_ring does; one with pieces, or in place, is gathered into a Buffer of the receiver, as a NIC's DMA would. The backend answers in
+// the next turn.
 #pragma once
 
 #include <algorithm>
@@ -64,10 +64,11 @@ class RingBackend {
   Ring<gateway::BackendEvent> events_;
 };
 
-// One direction: as many frames as a device's ring of descriptors holds.
+// One direction: as many frames as a device's ring of descriptors holds. The sender writes descriptors, and carry() does what the
+// device would. That is nobody's half: whoever measures one of them calls it between the two.
 class Wire {
  public:
-  explicit Wire(BufferPool& receiver) : receiver_(receiver), frames_(1024) {}
+  explicit Wire(BufferPool& receiver) : receiver_(receiver), sent_(kFramesMax), frames_(kFramesMax) {}
   ~Wire() { drop_all(); }
   Wire(const Wire&) = delete;
   Wire& operator=(const Wire&) = delete;
@@ -76,29 +77,42 @@ class Wire {
   void (*tap)(void* context, const wire::TxPacket& packet, const Buffer& frame) = nullptr;
   void* tap_context = nullptr;
 
+  // Takes the head. What the pieces refer to has to stay as it is up to carry().
   void send(const wire::TxPacket& packet) {
-    ++packets_;
-    Buffer* frame = packet.piece_count > 0 ? gather(packet) : packet.head;
-    if (tap != nullptr) [[unlikely]] {
-      tap(tap_context, packet, *frame);
-    }
-    if (frame != packet.head) {
-      release_buffers(packet.head);
-    }
-    frame->capacity_bytes = frame->size;  // as a driver hands it over
-    CW_ASSERT(frames_.push(static_cast<Buffer*>(frame)));
+    sent_[sent_count_++] = packet;
+    CW_DASSERT(sent_count_ <= kFramesMax);
   }
   // There is room for a whole batch: the sender looks before it fills one.
-  [[nodiscard]] bool has_room() const { return frames_.capacity() - frames_.size() >= wire::TxBatch::kCapacity; }
-  [[nodiscard]] Buffer* receive() { return frames_.empty() ? nullptr : frames_.pop(); }
+  [[nodiscard]] bool has_room() const { return kFramesMax - (end_ - begin_) - sent_count_ >= wire::TxBatch::kCapacity; }
+  void carry() {
+    for (uint32_t i = 0; i < sent_count_; ++i) {
+      const wire::TxPacket& packet = sent_[i];
+      Buffer* frame = packet.piece_count > 0 ? gather(packet) : packet.head;
+      if (tap != nullptr) {
+        tap(tap_context, packet, *frame);
+      }
+      if (frame != packet.head) {
+        release_buffers(packet.head);
+      }
+      frame->capacity_bytes = frame->size;  // as a driver hands it over
+      frames_[end_++ % kFramesMax] = frame;
+    }
+    packets_ += sent_count_;
+    sent_count_ = 0;
+  }
+  [[nodiscard]] Buffer* receive() { return begin_ == end_ ? nullptr : frames_[begin_++ % kFramesMax]; }
   void drop_all() {
+    carry();
     while (Buffer* frame = receive()) {
       release_buffers(frame);
     }
   }
+  // That were carried.
   [[nodiscard]] uint64_t packets() const { return packets_; }
 
  private:
+  static constexpr uint32_t kFramesMax = 1024;
+
   [[nodiscard]] Buffer* gather(const wire::TxPacket& packet) {
     Buffer* frame = receiver_.allocate_one();
     CW_ASSERT(frame != nullptr);
@@ -107,7 +121,11 @@ class Wire {
   }
 
   BufferPool& receiver_;
-  Ring<Buffer*> frames_;
+  std::vector<wire::TxPacket> sent_;
+  uint32_t sent_count_ = 0;
+  std::vector<Buffer*> frames_;
+  uint32_t begin_ = 0;  // both grow without end
+  uint32_t end_ = 0;
   uint64_t packets_ = 0;
 };
 
@@ -172,7 +190,9 @@ class RpcPair {
   }
   void turn() {
     serve_client();
+    to_server.carry();
     serve_gateway();
+    to_client.carry();
   }
 
   // With a clock of its own, one microsecond per turn. True when `calls` more have been answered rightly.
@@ -213,10 +233,9 @@ class RpcPair {
     if (node.wants_prefetch()) {
       node.prefetch({raw.data(), count});
     }
-    for (uint32_t i = 0; i < count; ++i) {
-      if (!node.on_frame(now, frames[i], 0)) {
-        release_buffers(frames[i]);
-      }
+    const size_t left = node.on_frames(now, std::span(frames).first(count), 0);
+    for (size_t i = 0; i < left; ++i) {
+      release_buffers(frames[i]);
     }
   }
   void transmit(node::Node& node, wire::TxBatch& batch, Wire& to) {

@@ -6,8 +6,8 @@
 //
 // --express no: without the express paths, on both ends.
 //
-// Bulk stands next to the copy+CRC bound (copy_crc_bound.h), measured between the repeats. The wire copies what a NIC's DMA
-// would, within the sender's half; the bench program writes (SOURCE) or sums (SINK) each byte once more.
+// Bulk stands next to the copy+CRC bound (copy_crc_bound.h), measured between the repeats. The wire copies what a NIC's DMA would,
+// in nobody's half; the bench program writes (SOURCE) or sums (SINK) each byte once more.
 //
 // A figure is the median over many short repeats, each of which is over before the scheduler can do much to it; the best and the
 // quartiles are shown as well. Cycles are ticks of the TSC.
@@ -22,6 +22,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <optional>
+#include <regex>
 #include <string>
 #include <vector>
 
@@ -162,9 +164,11 @@ Outcome run(const Case& one, const Settings& settings, const TscTime& time) {
     while (stats.calls < before + calls) {
       pair->now = base + (time.now() - begun);
       pair->serve_client();
+      pair->to_server.carry();
       const uint64_t first = __rdtsc();
       pair->serve_gateway();
       const uint64_t taken = __rdtsc() - first;
+      pair->to_client.carry();
       spent += taken < kInterruptedCycles ? taken : 0;
     }
     server_cycles.push_back(static_cast<double>(spent) / static_cast<double>(stats.calls - before));
@@ -188,33 +192,52 @@ Outcome run(const Case& one, const Settings& settings, const TscTime& time) {
   return outcome;
 }
 
-std::vector<Case> cases() {
-  std::vector<Case> list;
-  for (const uint32_t window : {1u, 16u, 32u}) {
-    list.push_back({"null_w" + std::to_string(window), BenchProcedure::kNull, 0, window});
-    list.push_back({"echo64_w" + std::to_string(window), BenchProcedure::kEcho, 64, window});
+// [tcp_]OPERATION[BYTES[k|m]][_wWINDOW][_cCONNECTIONS][_mtuMTU]: "echo64_w4_c8", "source1m_mtu1024". read and write are source and
+// sink without a program that makes the bytes up and sums them. A window of bulk is 8 calls.
+std::optional<Case> case_of(const std::string& name) {
+  static const std::regex kShape(
+      "(tcp_)?(null|echo|source|sink|read|write)(?:([0-9]{1,4})(k|m)?)?(?:_w([0-9]{1,4}))?(?:_c([0-9]{1,4}))?"
+      "(?:_mtu([0-9]{3,4}))?");
+  std::smatch part;
+  if (!std::regex_match(name, part, kShape)) {
+    return std::nullopt;
   }
-  list.push_back({.name = "echo64_w4_c8", .operation = BenchProcedure::kEcho, .bytes = 64, .window = 4, .connections = 8});
-  list.push_back({.name = "tcp_echo64_w32",
-                  .operation = BenchProcedure::kEcho,
-                  .bytes = 64,
-                  .window = 32,
-                  .backend = gateway::BackendKind::kTcp});
-  for (const uint32_t mtu : {1024u, 4096u}) {
-    for (const uint32_t bytes : {65536u, 1048576u}) {
-      const std::string suffix = (bytes == 65536 ? "64k_mtu" : "1m_mtu") + std::to_string(mtu);
-      list.push_back({"source" + suffix, BenchProcedure::kSource, bytes, 8, 1, mtu});
-      list.push_back({"sink" + suffix, BenchProcedure::kSink, bytes, 8, 1, mtu});
-      // The same bytes without a program that makes them up and sums them.
-      for (const bool source : {true, false}) {
-        list.push_back({.name = (source ? "read" : "write") + suffix,
-                        .operation = source ? BenchProcedure::kSource : BenchProcedure::kSink,
-                        .bytes = bytes,
-                        .window = 8,
-                        .path_mtu = mtu,
-                        .still = true});
+  const auto number = [&part](size_t at, uint32_t otherwise) {
+    return part[at].matched ? static_cast<uint32_t>(std::stoul(part[at])) : otherwise;
+  };
+  Case one{.name = name};
+  const std::string operation = part[2];
+  one.operation = operation == "null"                            ? BenchProcedure::kNull
+                  : operation == "echo"                          ? BenchProcedure::kEcho
+                  : operation == "source" || operation == "read" ? BenchProcedure::kSource
+                                                                 : BenchProcedure::kSink;
+  one.still = operation == "read" || operation == "write";
+  one.bytes = number(3, 0) << (part[4] == "m" ? 20 : part[4] == "k" ? 10 : 0);
+  one.window = number(5, one.bytes < kBulkBytes / 16 ? 1 : 8);
+  one.connections = number(6, 1);
+  one.path_mtu = number(7, 4096);
+  if (part[1].matched) {
+    one.backend = gateway::BackendKind::kTcp;
+  }
+  return one;
+}
+
+std::vector<Case> cases() {
+  std::vector<std::string> names;
+  for (const char* window : {"_w1", "_w16", "_w32"}) {
+    names.insert(names.end(), {std::string("null") + window, std::string("echo64") + window});
+  }
+  names.insert(names.end(), {"echo64_w4_c8", "tcp_echo64_w32"});
+  for (const char* mtu : {"_mtu1024", "_mtu4096"}) {
+    for (const std::string bytes : {"64k", "1m"}) {
+      for (const std::string operation : {"source", "read", "sink", "write"}) {
+        names.push_back(operation + bytes + mtu);
       }
     }
+  }
+  std::vector<Case> list;
+  for (const std::string& name : names) {
+    list.push_back(case_of(name).value());
   }
   return list;
 }
@@ -242,18 +265,18 @@ bool parse(int count, char** words, Settings& settings) {
 }
 
 int run_steady(const Settings& settings) {
-  for (const Case& one : cases()) {
-    if (one.name == settings.steady) {
-      StillProgram still(one.still ? one.bytes : 0);
-      RpcPair pair(options_of(one, settings, still));
-      const bool good = pair.run_calls(settings.calls) && pair.failures() == 0;
-      std::printf("%" PRIu64 " calls, %" PRIu64 " packets, %" PRId64 " turns\n", pair.peer.driver.stats().calls,
-                  pair.to_server.packets() + pair.to_client.packets(), (pair.now - Instant::from_ns(1'000'000'000)).to_us());
-      return good ? 0 : 1;
-    }
+  const std::optional<Case> one = case_of(settings.steady);
+  if (!one) {
+    std::fprintf(stderr, "rpc_pair_bench: %s is no case; one is \"echo64_w4_c8\", another \"source1m_mtu1024\"\n",
+                 settings.steady.c_str());
+    return 2;
   }
-  std::fprintf(stderr, "rpc_pair_bench: there is no case %s\n", settings.steady.c_str());
-  return 2;
+  StillProgram still(one->still ? one->bytes : 0);
+  RpcPair pair(options_of(*one, settings, still));
+  const bool good = pair.run_calls(settings.calls) && pair.failures() == 0;
+  std::printf("%" PRIu64 " calls, %" PRIu64 " packets, %" PRId64 " turns\n", pair.peer.driver.stats().calls,
+              pair.to_server.packets() + pair.to_client.packets(), (pair.now - Instant::from_ns(1'000'000'000)).to_us());
+  return good ? 0 : 1;
 }
 
 int main_of(int count, char** words) {
