@@ -507,6 +507,9 @@ bool send_requests(QpContext& context, SendState& state, Instant now, wire::TxBa
   while (sent < packets_max) {
     if (const uint32_t plain = send_plain_ones(context, state, now, batch, packets_max - sent); plain > 0) {
       sent += plain;
+      if (state.cursor.work == nullptr && state.repeats == nullptr) [[likely]] {
+        return false;  // idle
+      }
       continue;
     }
     if (state.repeats != nullptr) [[unlikely]] {

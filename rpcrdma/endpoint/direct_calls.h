@@ -14,6 +14,7 @@
 
 #include "base/buffer.h"
 #include "rpcrdma/ulb/binding.h"
+#include "verbs/completion.h"
 #include "verbs/queue_pair.h"
 
 namespace cw::rpcrdma {
@@ -31,6 +32,7 @@ struct DirectCalls {
   uint32_t answered = 0;                       // of replies
   uint32_t room = 0;                           // in the send window, before any of these replies
   uint64_t calls = 0;                          // that have been answered so, ever since
+  verbs::Completion completion;                // what is polled; nobody's in between
 };
 
 }  // namespace cw::rpcrdma

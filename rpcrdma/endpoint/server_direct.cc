@@ -56,7 +56,7 @@ uint32_t ServerEndpoint::take_direct(Instant now) {
   direct.next = 0;
   direct.answered = 0;
   direct.is_known = false;
-  verbs::Completion completion;
+  verbs::Completion& completion = direct.completion;
   bool all_are_direct = true;
   bool more = true;
   while (more && all_are_direct) {

@@ -23,6 +23,15 @@ Duration limit_of(const ServerCall& call, const ServerOptions& options) {
   return is_with_owner(call) ? options.call_timeout : options.wait_timeout;
 }
 
+// With its header in front, as one inline message.
+uint32_t longest_plain_reply(const ServerShared& shared, const ServerOptions& options, const InlineThresholds& thresholds) {
+  if (kBareHeaderBytes > shared.header_bytes_max || kBareHeaderBytes > thresholds.send_bytes) {
+    return 0;
+  }
+  return static_cast<uint32_t>(std::min<uint64_t>(
+      {ReplyPoster::kCopyBytesMax, options.reply_bytes_max, uint64_t{thresholds.send_bytes} - kBareHeaderBytes}));
+}
+
 }  // namespace
 
 ServerShared::ServerShared(uint32_t calls_in_flight_max, BufferPool& buffer_pool, uint64_t units_max)
@@ -60,6 +69,7 @@ ServerEndpoint::ServerEndpoint(ServerShared& shared, verbs::QueuePair& qp, const
       qp_(qp),
       window_(qp),
       thresholds_(thresholds),
+      plain_reply_bytes_max_(longest_plain_reply(shared, options, thresholds)),
       credits_(std::clamp(options.credits, 1u, kCreditsMax)),
       grant_(credits_),
       prediction_(shared.predictions.join()),

@@ -475,6 +475,7 @@ class ServerEndpoint : public ListNode<PullTag>,
   verbs::QueuePair& qp_;
   SendWindow window_;
   InlineThresholds thresholds_;
+  uint32_t plain_reply_bytes_max_;  // see leaves_as_it_is(); 0: none does
   bool started_ = false;
   bool failed_ = false;
   EndpointFailure failure_ = EndpointFailure::kNone;

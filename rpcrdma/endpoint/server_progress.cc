@@ -702,11 +702,8 @@ bool ServerEndpoint::leaves_as_it_is(uint32_t xid, const Chain& message) const {
     return false;
   }
   const Buffer& only = *message.head();
-  const uint64_t bytes = message.bytes();
-  const bool is_short = bytes >= kRpcReplyBytesMin && bytes <= ReplyPoster::kCopyBytesMax && bytes <= options_.reply_bytes_max &&
-                        kBareHeaderBytes + bytes <= thresholds_.send_bytes;
-  return is_short && only.pool == &shared_.pool && only.headroom_bytes >= kBareHeaderBytes &&
-         kBareHeaderBytes <= shared_.header_bytes_max && load_be32(only.data) == xid &&
+  const bool is_short = only.size >= kRpcReplyBytesMin && only.size <= plain_reply_bytes_max_;
+  return is_short && only.pool == &shared_.pool && only.headroom_bytes >= kBareHeaderBytes && load_be32(only.data) == xid &&
          load_be32(only.data + kXidBytes) == static_cast<uint32_t>(RpcMessageType::kReply);
 }
 
