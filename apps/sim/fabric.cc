@@ -206,6 +206,7 @@ void Fabric::begin_at_count() {
   for (Happening& happening : happenings_) {
     const Fault& fault = scenario_.faults[happening.fault];
     if (fault.at_frame > 0 && fault.at_frame == frames_ + segments_ && !happening.begun) {
+      take_burst();  // what came before this frame is not to be lost with it
       happening.begins = now_;
       happening.ends = now_ + fault.until;
       begin(happening);
@@ -216,7 +217,7 @@ void Fabric::begin_at_count() {
 void Fabric::hand_over(uint32_t host, const Arrival& frame) {
   const Instant host_now = clock_of(host);
   if (host == kGateway) {
-    undelivered_ += deliver_frame(host_now, gateway_->node, gateway_->packets, frame.raw) ? 0 : 1;
+    burst_.push_back(frame.raw);
     return;
   }
   const bool is_client = host < host_of_hostile(0);
@@ -225,6 +226,13 @@ void Fabric::hand_over(uint32_t host, const Arrival& frame) {
   }
   ClientStack& stack = is_client ? *clients_[host - 1].stack : hostiles_[host - host_of_hostile(0)].peer->host();
   undelivered_ += deliver_frame(host_now, stack.node, stack.packets, frame.raw) ? 0 : 1;
+}
+
+void Fabric::take_burst() {
+  if (!burst_.empty()) {
+    undelivered_ += deliver_frames(clock_of(kGateway), gateway_->node, gateway_->packets, burst_);
+    burst_.clear();
+  }
 }
 
 // The gateway is to blame when it let the SEND that ended the key overtake its own repetition: when the request is not a copy
@@ -261,6 +269,9 @@ void Fabric::serve(uint32_t host) {
       hand_over(host, frame);
     }
     clock.queue.clear();
+  }
+  if (host == kGateway) {
+    take_burst();
   }
   clock.dirty = false;
   const bool check = ++service_turns_ % kTurnsBetweenChecks == 0;

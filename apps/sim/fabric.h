@@ -113,6 +113,7 @@ class Fabric {
   // What waits for its frame or segment.
   void begin_at_count();
   void hand_over(uint32_t host, const Arrival& frame);
+  void take_burst();
   // The frame is one that a standard client refuses although ours would not: it has been answered, and the client's connection
   // is over.
   [[nodiscard]] bool refuses(uint32_t index, const Arrival& frame);
@@ -168,9 +169,10 @@ class Fabric {
   uint64_t generation_ = 0;
   Coverage coverage_;
   uint64_t service_turns_ = 0;
-  uint64_t undelivered_ = 0;    // frames that found no Buffer, or were longer
-  uint64_t reads_refused_ = 0;  // by standard clients, of keys that were dead
-  uint64_t left_over_ = 0;      // connections of dead clients that nobody had noticed until the gateway shut down
+  std::vector<std::vector<uint8_t>> burst_;  // what the gateway's core finds at its port with its next turn
+  uint64_t undelivered_ = 0;                 // frames that found no Buffer, or were longer
+  uint64_t reads_refused_ = 0;               // by standard clients, of keys that were dead
+  uint64_t left_over_ = 0;                   // connections of dead clients that nobody had noticed until the gateway shut down
 };
 
 }  // namespace cw::sim

@@ -86,6 +86,7 @@ void Fabric::kill_gateway() {
       gateway_->tcp->die(tcp_.draw_death());
     }
     gateway_.reset();
+    burst_.clear();
     draining_ = false;
     shut_down_ = false;
   }

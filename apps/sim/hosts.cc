@@ -378,19 +378,47 @@ ClientStack::ClientStack(const WorldOptions& options, uint64_t seed, uint8_t las
 ClientHost::ClientHost(const WorldOptions& options, uint64_t seed, uint8_t last)
     : ClientStack(options, seed, last), driver(load_options(options), client, packets, options.workload) {}
 
-bool deliver_frame(Instant now, node::Node& node, BufferPool& pool, Bytes raw) {
+namespace {
+
+// nullptr: there is none, or the frame is longer.
+Buffer* buffer_of(BufferPool& pool, Bytes raw) {
   Buffer* buffer = pool.allocate_one();
-  if (buffer == nullptr) {
-    return false;
-  }
-  if (buffer->append(raw) != raw.size()) {
+  if (buffer != nullptr && buffer->append(raw) != raw.size()) {
     release_buffers(buffer);
+    return nullptr;
+  }
+  return buffer;
+}
+
+}  // namespace
+
+bool deliver_frame(Instant now, node::Node& node, BufferPool& pool, Bytes raw) {
+  Buffer* buffer = buffer_of(pool, raw);
+  if (buffer == nullptr) {
     return false;
   }
   if (!node.on_frame(now, buffer, 0)) {
     release_buffers(buffer);
   }
   return true;
+}
+
+uint64_t deliver_frames(Instant now, node::Node& node, BufferPool& pool, std::span<const std::vector<uint8_t>> raw) {
+  constexpr size_t kBurst = 32;
+  std::array<Buffer*, kBurst> burst;
+  uint64_t lost = 0;
+  while (!raw.empty()) {
+    size_t count = 0;
+    for (; count < kBurst && !raw.empty(); raw = raw.subspan(1)) {
+      burst[count] = buffer_of(pool, raw.front());
+      burst[count] == nullptr ? ++lost : ++count;
+    }
+    const size_t left = node.on_frames(now, std::span(burst).first(count), 0);
+    for (size_t i = 0; i < left; ++i) {
+      release_buffers(burst[i]);
+    }
+  }
+  return lost;
 }
 
 }  // namespace cw::sim

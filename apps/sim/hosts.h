@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "apps/load/load_driver.h"
@@ -157,5 +158,7 @@ class ClientHost : public ClientStack {
 
 // Puts a frame into a port of `node`, in a Buffer of `pool`. False: there was none, or the frame is longer.
 [[nodiscard]] bool deliver_frame(Instant now, node::Node& node, BufferPool& pool, Bytes raw);
+// Frames that came one after the other, in bursts as a port gives them. Says how many were not put there.
+[[nodiscard]] uint64_t deliver_frames(Instant now, node::Node& node, BufferPool& pool, std::span<const std::vector<uint8_t>> raw);
 
 }  // namespace cw::sim

@@ -1,6 +1,9 @@
 #include "apps/sim/world.h"
 
 #include <algorithm>
+#include <array>
+#include <utility>
+#include <vector>
 
 namespace cw::sim {
 
@@ -29,14 +32,13 @@ void World::step() {
   Instant next = earlier(link.next_at(), earlier(server->next_deadline(), peer->next_deadline()));
   next = earlier(next, now + Duration::ms(1));  // the load driver's own pauses
   now = std::max(next, now + Duration::ns(100));
+  std::array<std::vector<std::vector<uint8_t>>, 2> bursts;
   while (!link.empty() && link.next_at() <= now) {
-    const Frame frame = link.take();
-    if (frame.to == 0) {
-      deliver(server->node, server->packets, frame.raw);
-    } else {
-      deliver(peer->node, peer->packets, frame.raw);
-    }
+    Frame frame = link.take();
+    bursts[frame.to == 0 ? 0 : 1].push_back(std::move(frame.raw));
   }
+  undeliverable += deliver_frames(now, server->node, server->packets, bursts[0]);
+  undeliverable += deliver_frames(now, peer->node, peer->packets, bursts[1]);
 }
 
 void World::restart_gateway() {

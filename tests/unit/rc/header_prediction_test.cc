@@ -567,7 +567,7 @@ void answer_same(RandomSource& random, End& one, End& other) {
   }
 }
 
-void live_twice(uint64_t seed, uint32_t& predicted) {
+void live_twice(uint64_t seed, uint32_t& predicted, uint32_t& longest_row) {
   SCOPED_TRACE(seed);
   SeededRandom random(seed);
   const bool recovers = random.next_below(2) == 0;
@@ -634,6 +634,7 @@ void live_twice(uint64_t seed, uint32_t& predicted) {
   EXPECT_EQ(without.predicted, 0u);
   EXPECT_TRUE(look.is_common() || with.predicted == 0);
   predicted += with.predicted;
+  longest_row = std::max(longest_row, with.longest_row);
 }
 
 // All that waits to be polled: messages as poll_messages() gives them, `at_once` of them at a time, and what else there is.
@@ -793,10 +794,12 @@ TEST(PreparedSend, PostedTogetherIsPostedOneByOne) {
 
 TEST(HeaderPrediction, ComesToTheSameAsTheGeneralPath) {
   uint32_t predicted = 0;
+  uint32_t longest_row = 0;
   for (uint64_t seed = 0; seed < 400 && !testing::Test::HasFailure(); ++seed) {
-    live_twice(seed, predicted);
+    live_twice(seed, predicted, longest_row);
   }
   EXPECT_GT(predicted, 3000u);  // else nothing has been compared
+  EXPECT_GT(longest_row, 8u);
 }
 
 }  // namespace
