@@ -106,6 +106,19 @@ Buffer* HeapBufferPool::share(const Buffer& of, uint32_t offset, uint32_t size) 
 }
 
 void HeapBufferPool::release(Buffer* list) {
+  // Most often one that nobody views.
+  Entry& only = *reinterpret_cast<Entry*>(list);
+  const bool is_alone = only.root == &only && only.references.load(std::memory_order_acquire) == 1;
+  if (list->next != nullptr || !is_alone || poisons_) {
+    release_many(list);
+    return;
+  }
+  only.references.store(0, kRelaxed);
+  free_buffers_.push(only.index);
+  CW_ASSERT(buffers_in_use_.fetch_sub(1, kRelaxed) > 0);
+}
+
+void HeapBufferPool::release_many(Buffer* list) {
   std::array<uint32_t, kBurst> freed;
   uint32_t count = 0;
   uint32_t roots = 0;

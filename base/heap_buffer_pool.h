@@ -51,6 +51,7 @@ class HeapBufferPool final : public BufferPool {
   };
   [[nodiscard]] Buffer* fresh(uint32_t index);
   [[nodiscard]] bool allocate_many(std::span<Buffer*> out);
+  void release_many(Buffer* list);
   // Each says whether the storage is free now.
   [[nodiscard]] bool drop_root(Entry& root);
   [[nodiscard]] bool drop_view(Entry& view);
