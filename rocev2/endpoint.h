@@ -104,8 +104,8 @@ class Endpoint {
     RcQp* qp = lookup(rc::HeaderPrediction::destination(frame).value());
     return qp != nullptr && qp->predicts(frame, port) ? qp : nullptr;
   }
-  // Takes the first of `frames`, which `qp` has predicted, and those right behind it that it predicts as well: all came in one burst,
-  // by one port. Says how many.
+  // Takes the first of `frames`, which `qp` has predicted, and those right behind it that it predicts as well: all came in one
+  // burst, by one port. Says how many.
   [[nodiscard]] uint32_t take_predicted(Instant now, RcQp& qp, std::span<Buffer* const> frames) {
     core_.log.set_now(now);
     return qp.take_predicted(now, frames);

@@ -61,8 +61,8 @@ class Node {
   static constexpr size_t kPrefetchMax = 64;
   [[nodiscard]] bool wants_prefetch() const;
   void prefetch(std::span<const Bytes> frames) const;
-  // Takes frames, each of which spans its Buffer, that came in one burst by `port`. Those that the node does not keep are still the
-  // caller's: they stand at the front of `frames` afterwards, and it says how many.
+  // Takes frames, each of which spans its Buffer, that came in one burst by `port`. Those that the node does not keep are still
+  // the caller's: they stand at the front of `frames` afterwards, and it says how many.
   [[nodiscard]] size_t on_frames(Instant now, std::span<Buffer*> frames, uint16_t port);
   // One. True = the node keeps the Buffer.
   [[nodiscard]] bool on_frame(Instant now, Buffer* frame, uint16_t port) {

@@ -283,7 +283,8 @@ bool RcQp::predicts(Bytes frame, uint16_t port) const {
          prediction_.matches(frame, receive_.expected);
 }
 
-// So many whole SENDs may be taken one after the other, as takes_whole_send() lets the first. Responses to READs are noted with each.
+// So many whole SENDs may be taken one after the other, as takes_whole_send() lets the first. Responses to READs are noted with
+// each.
 uint32_t RcQp::whole_sends_max() const {
   return owes_read_responses(receive_) ? 1 : std::min(receive_.receives_left(), context_.core.receive_work_left());
 }
@@ -297,8 +298,8 @@ void RcQp::take_predicted(Instant now, Buffer* frame) {
                   HeaderPrediction::asks_for_acknowledgement(raw));
 }
 
-// What is said of the last of a row is what would have been said in the end, if it had been said of each: but for the first, which
-// may end a silence.
+// What is said of the last of a row is what would have been said in the end, if it had been said of each: but for the first,
+// which may end a silence.
 uint32_t RcQp::take_predicted(Instant now, std::span<Buffer* const> frames) {
   const auto most = static_cast<uint32_t>(std::min<size_t>(frames.size(), whole_sends_max()));
   uint64_t bytes = 0;

@@ -131,8 +131,8 @@ class alignas(kCacheLineBytes) RcQp final : public verbs::QueuePair,
   // The frame, which came in by `port`, is an intact SEND of one packet that can be executed at once: take_predicted() does with
   // it what on_packet() would. False says nothing about it. Precondition: HeaderPrediction::may_match().
   [[nodiscard]] bool predicts(Bytes frame, uint16_t port) const;
-  // Takes the first of `frames`, of which predicts() is true, and those right behind it of which it would be true in their turn: all
-  // came in one burst by one port. Says how many.
+  // Takes the first of `frames`, of which predicts() is true, and those right behind it of which it would be true in their turn:
+  // all came in one burst by one port. Says how many.
   [[nodiscard]] uint32_t take_predicted(Instant now, std::span<Buffer* const> frames);
   // The acknowledgement or NAK that is due. True when it still is, because the batch took no more.
   [[nodiscard]] bool transmit_acknowledgement(wire::TxBatch& batch);

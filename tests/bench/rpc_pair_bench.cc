@@ -6,8 +6,8 @@
 //
 // --express no: without the express paths, on both ends.
 //
-// Bulk stands next to the copy+CRC bound (copy_crc_bound.h), measured between the repeats. The wire copies what a NIC's DMA would,
-// in nobody's half; the bench program writes (SOURCE) or sums (SINK) each byte once more.
+// Bulk stands next to the copy+CRC bound (copy_crc_bound.h), measured between the repeats. The wire copies what a NIC's DMA
+// would, in nobody's half; the bench program writes (SOURCE) or sums (SINK) each byte once more.
 //
 // A figure is the median over many short repeats, each of which is over before the scheduler can do much to it; the best and the
 // quartiles are shown as well. Cycles are ticks of the TSC.
@@ -192,8 +192,8 @@ Outcome run(const Case& one, const Settings& settings, const TscTime& time) {
   return outcome;
 }
 
-// [tcp_]OPERATION[BYTES[k|m]][_wWINDOW][_cCONNECTIONS][_mtuMTU]: "echo64_w4_c8", "source1m_mtu1024". read and write are source and
-// sink without a program that makes the bytes up and sums them. A window of bulk is 8 calls.
+// [tcp_]OPERATION[BYTES[k|m]][_wWINDOW][_cCONNECTIONS][_mtuMTU]: "echo64_w4_c8", "source1m_mtu1024". read and write are source
+// and sink without a program that makes the bytes up and sums them. A window of bulk is 8 calls.
 std::optional<Case> case_of(const std::string& name) {
   static const std::regex kShape(
       "(tcp_)?(null|echo|source|sink|read|write)(?:([0-9]{1,4})(k|m)?)?(?:_w([0-9]{1,4}))?(?:_c([0-9]{1,4}))?"
