@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds Causeway as it is meant to run: all optimizations, and a profile of its own that tells the compiler which paths are hot. A
-# small call costs the gateway a seventh less than in a build without the profile (tests/bench/README.md).
+# small call costs the gateway less than in a build without the profile (tests/bench/README.md).
 #
 #   deploy/build-release.sh BUILD_DIR [--targets "TARGET..."] [MESON_OPTION...]
 #

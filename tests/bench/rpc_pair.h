@@ -4,8 +4,8 @@
 //   client core: receive burst, driver, deadlines, transmit   ->  wire  ->   gateway core: the same      (one turn)
 //
 // The turn is the poll core's (dataplane/core_loop.cc). A frame in its own head is handed over as the Buffer that it was built
-// in, as net_ring does; one with pieces, or in place, is gathered into a Buffer of the receiver, as a NIC's DMA would. The backend
-// answers in the next turn.
+// in, as net_ring does; one with pieces, or in place, is gathered into a Buffer of the receiver, as a NIC's DMA would. The
+// backend answers in the next turn.
 #pragma once
 
 #include <algorithm>
