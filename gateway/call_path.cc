@@ -114,7 +114,7 @@ bool CallPath::answer_directly(Instant now, Connection& connection, uint32_t cou
   if (use.calls > 0) [[likely]] {
     count_direct(connection, way, lane, use);
   }
-  const bool is_open = !message.empty();
+  const bool is_open = !message.empty();  // NOLINT(bugprone-use-after-move): append() has left it empty
   const bool all_answered = use.calls == count && !is_open;
   server.end_direct(now, message);
   if (is_open) [[unlikely]] {

@@ -42,7 +42,7 @@ class CopyCrcBound {
     while (done < kSampleBytes) {
       work(at_);
       asm volatile("" : : "r"(to_.data()), "r"(sum_) : "memory");
-      at_ = at_ + 2 * packet_bytes_ <= from_.size() ? at_ + packet_bytes_ : 0;
+      at_ = at_ + size_t{2} * packet_bytes_ <= from_.size() ? at_ + packet_bytes_ : 0;
       done += packet_bytes_;
     }
     return static_cast<double>(done) / (static_cast<double>(__rdtsc() - first) * ns_per_cycle_);

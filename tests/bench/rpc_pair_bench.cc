@@ -236,6 +236,7 @@ std::vector<Case> cases() {
     }
   }
   std::vector<Case> list;
+  list.reserve(names.size());
   for (const std::string& name : names) {
     list.push_back(case_of(name).value());
   }
