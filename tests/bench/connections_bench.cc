@@ -230,8 +230,9 @@ double measure_idle(uint32_t idle, nlohmann::json& rows) {
   if (!some || !all) {
     return 0;
   }
-  const double tables = static_cast<double>(all->tables - some->tables) / (idle - idle / 2);
-  const double serving = static_cast<double>(all->serving - some->serving) / (idle - idle / 2);
+  const uint32_t more = idle - idle / 2;
+  const double tables = static_cast<double>(all->tables - some->tables) / more;
+  const double serving = static_cast<double>(all->serving - some->serving) / more;
   const double bytes = tables + serving;
   nlohmann::json figure = row("connections/bytes_per_idle_connection", bytes, "bytes", {bytes, bytes, bytes, bytes});
   figure["connections"] = idle;
