@@ -48,6 +48,7 @@ import program_cases  # noqa: E402
 import quickstart_cases  # noqa: E402
 import report_cases  # noqa: E402
 import requirement_cases  # noqa: E402
+import restart_cases  # noqa: E402
 import service_cases  # noqa: E402
 import start_cases  # noqa: E402
 import trouble_cases  # noqa: E402
@@ -66,6 +67,7 @@ MODULES = (
     iwarp_cases,
     ipsec_cases,
     service_cases,
+    restart_cases,
     observation_cases,
     ctl_cases,
     report_cases,

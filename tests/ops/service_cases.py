@@ -62,7 +62,7 @@ class Manager:
         self._socket.close()
 
 
-def _managed(box: Box, **options: str) -> tuple[Gateway, Manager]:
+def managed(box: Box, **options: str) -> tuple[Gateway, Manager]:
     manager = Manager(box.directory / "notify")
     gateway = box.gateway(**options)
     gateway.env = dict(box.env, NOTIFY_SOCKET=str(manager.path), WATCHDOG_USEC=str(WATCHDOG_USEC))
@@ -71,7 +71,7 @@ def _managed(box: Box, **options: str) -> tuple[Gateway, Manager]:
 
 
 def tells_how_it_is(box: Box) -> None:
-    gateway, manager = _managed(box)
+    gateway, manager = managed(box)
     ready = manager.wait_ready()
     expect_equal("first message", ready[0], {"STATUS": "starting DPDK"})
     expect_equal("READY", ready[-1], {"READY": "1", "STATUS": ALONE})
@@ -99,7 +99,7 @@ def _ptrace(request: int, thread: int) -> None:
 
 def hung_core_starves_the_watchdog(box: Box) -> None:
     """The poll core's thread is held, all others go on. The one poll core is also the main thread, so its id is the process's."""
-    gateway, manager = _managed(box)
+    gateway, manager = managed(box)
     manager.wait_ready()
     manager.wait_fed()
     thread = gateway.pid
@@ -174,7 +174,7 @@ def json_lines(box: Box) -> None:
 
 
 def reload_takes_the_log_level(box: Box) -> None:
-    gateway, manager = _managed(box)
+    gateway, manager = managed(box)
     manager.wait_ready()
     config = Path(gateway.argv[-1])
     text = config.read_text()
@@ -198,7 +198,7 @@ def reload_takes_the_log_level(box: Box) -> None:
 
 
 def reload_names_what_waits(box: Box) -> None:
-    gateway, manager = _managed(box)
+    gateway, manager = managed(box)
     manager.wait_ready()
     config = Path(gateway.argv[-1])
     config.write_text(config.read_text().replace("mtu = 4500", "mtu = 1500") + "[limits]\nconnections_max = 7\n")
@@ -210,7 +210,7 @@ def reload_names_what_waits(box: Box) -> None:
 
 def reload_of_a_broken_file(box: Box) -> None:
     """The gateway goes on with what it has, and says so wherever an operator may look."""
-    gateway, manager = _managed(box)
+    gateway, manager = managed(box)
     manager.wait_ready()
     config = Path(gateway.argv[-1])
     text = config.read_text()
@@ -239,7 +239,7 @@ def _probe(gateway: Gateway, page: str) -> tuple[int, str]:
 def ready_means_one_thing(box: Box) -> None:
     """No link, a reload that was refused, a backend that is down: each shows wherever somebody looks, and nowhere otherwise."""
     dead = free_tcp_address()
-    gateway, manager = _managed(
+    gateway, manager = managed(
         box, extra=f'[[listener]]\nbackend = "dead"\nport = 20050\n[[backend]]\nname = "dead"\naddress = "{dead}"'
     )
     manager.wait_ready()

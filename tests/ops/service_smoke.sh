@@ -128,6 +128,13 @@ reload_refuses_a_mistake() {
   serves && [ "$(main_pid)" = "$before" ] && journal
 }
 
+# restarts_in_place COMMAND...: the next program is in the process of the one before, and the service manager sees no end.
+restarts_in_place() {
+  local before
+  before=$(main_pid) || return 1
+  booted "$@" && serves && [ "$(main_pid)" = "$before" ] && [ "$(of_service NRestarts)" = 0 ] && journal | tail -n 20
+}
+
 restarts_a_hung_one() {
   local before
   before=$(main_pid) || return 1
@@ -178,6 +185,11 @@ check_service() {
   check "nobody else may" "ermission denied" refuses_strangers
   check "a reload reads the configuration again" "causeway.toml read again" reloads
   check "a reload of a wrong configuration fails, and changes nothing" "nonsense" reload_refuses_a_mistake
+  check "a restart has the next program in the same process" "connections of the process before go on" \
+    restarts_in_place causewayctl --socket /run/causeway/unit.sock restart
+  check "so has an upgrade of the package" "connections of the process before go on" \
+    restarts_in_place sh -c 'dpkg -i /packages/causeway_*.deb && test -e /run/causeway/unit.sock'
+  check "a load reaches it after that, too" "wrong answers *0$" load_over_memif
   check "the watchdog restarts one that hangs" "Watchdog timeout" restarts_a_hung_one
   check "a load reaches it after that" "wrong answers *0$" load_over_memif
   check "with its drop-in it serves on packet sockets as well" "" add_packet_sockets
