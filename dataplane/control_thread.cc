@@ -188,6 +188,7 @@ bool ControlThread::write_notices(Instant now) {
 }
 
 bool ControlThread::on_stop_signal(const char* name) {
+  is_ending_.store(true);
   switch (phase_) {
     case Phase::kServing: {
       std::unique_lock lock(mutex_);
@@ -208,7 +209,10 @@ bool ControlThread::on_stop_signal(const char* name) {
       begin_shutdown();
       return true;
     case Phase::kHandingOver:
-      return true;  // the next process hears the signal that comes again
+      telemetry::log_warning("told to end by {}: nobody follows", name);
+      is_followed_ = false;
+      begin_shutdown();
+      return true;
     case Phase::kDisconnecting:
       return false;
   }
@@ -216,6 +220,10 @@ bool ControlThread::on_stop_signal(const char* name) {
 }
 
 bool ControlThread::restart(const std::string& who, std::string& problem) {
+  if (is_ending_.load()) {
+    problem = "the gateway is ending";
+    return false;
+  }
   const std::string wanted = fmt::format("{}/{}", kHandOverFormat, lcores_.size());
   if (!successor_.can_follow({"--check-config", config_path_, "--takes-over", wanted}, problem)) {
     return false;
@@ -242,6 +250,7 @@ void ControlThread::on_restart_signal() {
     return;
   }
   phase_ = Phase::kHandingOver;
+  is_ending_.store(true);
   is_followed_ = true;
   deadline_ = std::chrono::steady_clock::now() + kHandOverTime;
   notify(notifier_.reloading(monotonic_now(), "restarting"));

@@ -93,6 +93,7 @@ class ControlThread {
   bool ready_said_ = false;
   enum class Phase : uint8_t { kServing, kDraining, kHandingOver, kDisconnecting };
   Phase phase_ = Phase::kServing;
+  std::atomic<bool> is_ending_{false};
   bool is_followed_ = false;
   std::chrono::steady_clock::time_point deadline_;  // of the phase
   std::string status_;                              // last said

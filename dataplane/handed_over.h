@@ -1,5 +1,5 @@
-// What a causewayd leaves to the one that follows it: its connections, each as Gateway::take_handed_over() gives it, by poll core,
-// and the key of its queue pair numbers.
+// What a causewayd leaves to the one that follows it: its connections, each as Gateway::take_handed_over() gives it, by poll
+// core, and the key of its queue pair numbers.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace cw::dataplane {
 
-// Of all that is written down, here, in gateway/saved_connection.h and in gateway/node/saved_roce.h: another format whenever one of
-// them changes.
+// Of all that is written down, here, in gateway/saved_connection.h and in gateway/node/saved_roce.h: another format whenever one
+// of them changes.
 inline constexpr uint32_t kHandOverFormat = 1;
 
 struct HandedOver {

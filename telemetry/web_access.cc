@@ -108,9 +108,11 @@ std::string WebAccess::refresh(Instant now) {
   if (!problem.empty()) {
     return fmt::format("{}; what was there before stays in force", problem);
   }
+  if (config->users != config_.users) {  // a certificate that is renewed has nobody's password calculated again
+    known_.assign(config->users.size(), {});
+  }
   config_ = std::move(*config);
   tls_ = std::move(tls);
-  known_.assign(config_.users.size(), {});
   seen_ = signatures();  // the configuration may name other files now
   return fmt::format("{} has been read again", path_);
 }

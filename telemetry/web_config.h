@@ -40,6 +40,7 @@ struct TlsSettings {
 struct WebUser {
   std::string name;
   std::string hash;  // bcrypt: "$2y$", cost, "$", 53 characters
+  [[nodiscard]] bool operator==(const WebUser&) const = default;
 };
 
 struct WebConfig {

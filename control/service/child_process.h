@@ -17,8 +17,8 @@ struct LimitedResult {
   std::string problem;
 };
 
-// `out` is where the child's output comes from. Its process group is ended when the time is up. What is printed beyond `bytes_max`
-// is left out.
+// `out` is where the child's output comes from. Its process group is ended when the time is up. What is printed beyond
+// `bytes_max` is left out.
 [[nodiscard]] LimitedResult wait_limited(pid_t child, UniqueFd out, std::chrono::milliseconds limit, size_t bytes_max);
 
 // Starts the program of this path and waits for it. For a process with threads and much memory, of which nothing is copied.

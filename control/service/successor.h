@@ -26,8 +26,8 @@ class Successor {
   // Becomes it. The caller has no other thread. Returns when that failed, with one sentence.
   [[nodiscard]] std::string become(Bytes left_to_it) const;
 
-  // In the successor, once, before threads: what was left to it; nullopt: it follows nobody. `problem`: it follows somebody who has
-  // left nothing that can be read.
+  // In the successor, once, before threads: what was left to it; nullopt: it follows nobody. `problem`: it follows somebody who
+  // has left nothing that can be read.
   [[nodiscard]] static std::optional<std::vector<uint8_t>> take_legacy(std::string& problem);
 
  private:

@@ -1,5 +1,5 @@
-// An established connection of RoCE as bytes, for the process that follows this one on the same host. Both run the same format, or
-// the connection is not handed over: what is read here was written by our own kind, and is checked all the same.
+// An established connection of RoCE as bytes, for the process that follows this one on the same host. Both have the same format,
+// or the connection is not handed over: what is read here was written by our own kind, and is checked all the same.
 #pragma once
 
 #include <cstdint>

@@ -26,7 +26,9 @@ def _expect_unnoticed(load: Load, connections: int) -> None:
     report = load.result()
     counts = {name: report[name] for name in ("connected", "lost", "refused", "resent", "failed", "wrong")}
     expect_equal(
-        "what the load has seen", counts, {"connected": connections, "lost": 0, "refused": 0, "resent": 0, "failed": 0, "wrong": 0}
+        "what the load has seen",
+        counts,
+        {"connected": connections, "lost": 0, "refused": 0, "resent": 0, "failed": 0, "wrong": 0},
     )
 
 

@@ -102,7 +102,11 @@ def _where(error: Exception) -> str:
     """The line of the case that an error comes from which does not say so itself."""
     if isinstance(error, LabError):
         return ""
-    own = [each for each in traceback.extract_tb(error.__traceback__) if Path(each.filename).parent == HERE and each.name != "run_case"]
+    own = [
+        each
+        for each in traceback.extract_tb(error.__traceback__)
+        if Path(each.filename).parent == HERE and each.name != "run_case"
+    ]
     return f" ({Path(own[-1].filename).name}:{own[-1].lineno}: {own[-1].line})" if own else ""
 
 

@@ -111,9 +111,7 @@ class Gateway:
     def use_hugepages(self, wanted: bool) -> None:
         """From the next start on. There have to be some."""
         text = self._config.read_text()
-        self._config.write_text(
-            text.replace(f"hugepages = {str(not wanted).lower()}", f"hugepages = {str(wanted).lower()}")
-        )
+        self._config.write_text(text.replace(f"hugepages = {str(not wanted).lower()}", f"hugepages = {str(wanted).lower()}"))
 
     @property
     def pid(self) -> int:

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <openssl/evp.h>
 
+#include <fstream>
 #include <string>
 #include <utility>
 
@@ -96,6 +97,18 @@ TEST_F(WebAccessTest, ANewPasswordIsTakenAndTheOldOneForgotten) {
   EXPECT_EQ(access->refresh(now_), (tree_.root() / "web.yml").string() + " has been read again");
   EXPECT_EQ(access->judge(basic("prometheus:right"), kHost, now_), Verdict::kWrong);
   EXPECT_EQ(access->judge(basic("prometheus:another"), kHost, now_), Verdict::kMayAsk);
+}
+
+// Who is known is so still when only the certificate has changed: otherwise all who ask would have to wait for their passwords to
+// be calculated again.
+TEST_F(WebAccessTest, ARenewedCertificateForgetsNoPassword) {
+  const auto access = open();
+  EXPECT_EQ(access->judge(basic("prometheus:right"), kHost, now_), Verdict::kMayAsk);
+  std::ofstream(tree_.root() / "web.yml", std::ios::app) << "\n";
+  EXPECT_NE(access->refresh(now_).find("has been read again"), std::string::npos);
+  while (access->judge(basic("prometheus:wrong"), kHost, now_) != Verdict::kTooFast) {
+  }
+  EXPECT_EQ(access->judge(basic("prometheus:right"), kHost, now_), Verdict::kMayAsk) << "it is not calculated";
 }
 
 // A mistake must neither open the door nor close it.
