@@ -323,6 +323,7 @@ control::ReloadReport ControlThread::reload(const std::string& who) {
     report.applied = true;
     flags_.config_last_reload_unix_s.store(unix_now_s());
     config_ = std::move(next.config);
+    ++settings_version_;
     planner_.on_applied(config_);
     telemetry::log_set_level(config_.log.level);
     telemetry::log_set_format(config_.log.format, config_.gateway.instance);
@@ -368,6 +369,7 @@ void ControlThread::set_log_level(const std::string& who, control::LogLevel leve
   telemetry::log_warning("log level changed from {} to {} by {}, until the next reload", to_string(config_.log.level),
                          to_string(level), who);
   config_.log.level = level;
+  ++settings_version_;
   telemetry::log_set_level(level);
 }
 

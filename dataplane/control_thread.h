@@ -55,6 +55,8 @@ class ControlThread {
   // When run() has returned: it does.
   [[nodiscard]] bool is_followed() const { return is_followed_; }
   [[nodiscard]] std::vector<control::SettingText> settings();
+  // Any thread: another number whenever these have changed.
+  [[nodiscard]] uint64_t settings_version() const { return settings_version_.load(); }
   [[nodiscard]] control::LogLevel log_level();
   // Until the next reload.
   void set_log_level(const std::string& who, control::LogLevel level);
@@ -74,9 +76,10 @@ class ControlThread {
   void notify(bool sent);
 
   NoticeLimit notice_limit_;
-  std::mutex mutex_;        // of config_ and reloaded_
-  control::Config config_;  // what the gateway runs with
-  bool reloaded_ = false;   // since the manager was told last
+  std::mutex mutex_;                           // of config_ and reloaded_
+  control::Config config_;                     // what the gateway runs with
+  bool reloaded_ = false;                      // since the manager was told last
+  std::atomic<uint64_t> settings_version_{1};  // of config_
   std::string config_path_;
   const control::Successor& successor_;
   std::string restarted_by_;  // under mutex_; empty: by the signal alone

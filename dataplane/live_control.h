@@ -52,6 +52,7 @@ class LiveControl final : public control::GatewayControl {
   }
   [[nodiscard]] control::capture::CaptureStatus capture() override { return capture_.status(); }
   [[nodiscard]] std::vector<control::SettingText> settings() override { return control_thread_.settings(); }
+  [[nodiscard]] uint64_t settings_version() const override { return control_thread_.settings_version(); }
 
  private:
   ControlThread& control_thread_;

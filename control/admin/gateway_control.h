@@ -55,6 +55,8 @@ class GatewayControl {
   [[nodiscard]] virtual capture::CaptureStatus capture() = 0;
   // What the gateway runs with. On the recorder's thread, too.
   [[nodiscard]] virtual std::vector<SettingText> settings() = 0;
+  // Any thread. Another number whenever they have changed; the first is 1.
+  [[nodiscard]] virtual uint64_t settings_version() const = 0;
 };
 
 }  // namespace cw::control

@@ -63,10 +63,9 @@ void StateRecorder::run() {
 
 void StateRecorder::look() {
   // The settings first: they wait for no core.
-  std::string settings = settings_text(gateway_.control);
-  if (settings != settings_) {
-    recorder_.put(Area::kConfig, first_lines(settings, Area::kConfig));
-    settings_ = std::move(settings);
+  if (const uint64_t version = gateway_.control.settings_version(); version != settings_) {
+    recorder_.put(Area::kConfig, first_lines(settings_text(gateway_.control), Area::kConfig));
+    settings_ = version;
   }
   recorder_.put(Area::kEvents, last_lines(events_text(gateway_.view), Area::kEvents));
   recorder_.put(Area::kCounters, first_lines(counters_text(gateway_.view), Area::kCounters));

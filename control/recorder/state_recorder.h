@@ -5,8 +5,8 @@
 #pragma once
 
 #include <condition_variable>
+#include <cstdint>
 #include <mutex>
-#include <string>
 #include <thread>
 
 #include "base/time.h"
@@ -35,7 +35,7 @@ class StateRecorder {
 
   Recorder& recorder_;
   AdminTarget gateway_;
-  std::string settings_;  // that were recorded last
+  uint64_t settings_ = 0;  // the version that was recorded last
   uint32_t looks_ = 0;
   std::mutex mutex_;
   std::condition_variable wake_;

@@ -185,7 +185,7 @@ Profile make_malformed(const Target& target, const std::optional<QueuePairTarget
   add_malformed_management(profile, target);
   add_malformed_requests(profile, target);
   profile.remarks = {
-      "Not here, since no single frame meets them: no_buffer (an empty pool), rate_limited, "
+      "Not here, since no single frame meets them: no_buffer (an empty pool), rate_limited, paused (while it restarts), "
       "and of causeway_cm_discards_total malformed, unbound, qpn_mismatch, duplicate (a connection under way) "
       "and the rates (see the profile requests).",
       "Answers (REJ, DREP) are rationed: in a loop faster than 750 answers per second and network, "

@@ -204,7 +204,11 @@ class FakeControl final : public GatewayControl {
     return captured;
   }
   [[nodiscard]] capture::CaptureStatus capture() override { return captured; }
-  [[nodiscard]] std::vector<SettingText> settings() override { return fixed_settings; }
+  [[nodiscard]] std::vector<SettingText> settings() override {
+    ++settings_asked;
+    return fixed_settings;
+  }
+  [[nodiscard]] uint64_t settings_version() const override { return version; }
 
   std::string said;
   std::string follower_problem;  // of restart()
@@ -213,6 +217,8 @@ class FakeControl final : public GatewayControl {
   capture::CaptureOrder order;
   capture::CaptureStatus captured;
   bool captured_output = false;  // an open file came along
+  std::atomic<uint64_t> version{1};  // of these
+  std::atomic<uint32_t> settings_asked{0};
   std::vector<SettingText> fixed_settings = {{"log.level", "\"info\""}, {"admin.socket", ""}};
 };
 

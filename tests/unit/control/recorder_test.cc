@@ -214,5 +214,24 @@ TEST_F(RecorderTest, TheStateIsThatOfTheGatewayWithoutItsSecrets) {
   EXPECT_NE(recording.text(Area::kCounters).find("causeway_connections 2\n"), std::string::npos);
 }
 
+// Their text costs more than all else that is looked at.
+TEST_F(RecorderTest, SettingsAreReadWhenTheyHaveChanged) {
+  FakeView view;
+  FakeControl control;
+  const std::unique_ptr<Recorder> recorder = open();
+  ASSERT_NE(recorder, nullptr) << problem_;
+  {
+    const StateRecorder state(*recorder, AdminTarget{view, control});
+    while (view.calls < 6) {  // two looks at least
+      std::this_thread::yield();
+    }
+    EXPECT_EQ(control.settings_asked, 1u);
+    control.version = 2;
+    while (control.settings_asked < 2) {
+      std::this_thread::yield();
+    }
+  }
+}
+
 }  // namespace
 }  // namespace cw::control::recorder
