@@ -216,7 +216,7 @@ class FakeControl final : public GatewayControl {
   LogLevel level = LogLevel::kInfo;
   capture::CaptureOrder order;
   capture::CaptureStatus captured;
-  bool captured_output = false;  // an open file came along
+  bool captured_output = false;      // an open file came along
   std::atomic<uint64_t> version{1};  // of these
   std::atomic<uint32_t> settings_asked{0};
   std::vector<SettingText> fixed_settings = {{"log.level", "\"info\""}, {"admin.socket", ""}};
