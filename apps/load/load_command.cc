@@ -12,6 +12,7 @@
 #include "apps/load/load_session.h"
 #include "apps/load/scenario.h"
 #include "apps/load/scenario_list.h"
+#include "rocev2/rc/rc_options.h"
 
 namespace cw::load {
 namespace {
@@ -196,6 +197,12 @@ class Command {
         ->capture_default_str()
         ->check(CLI::IsMember({256, 512, 1024, 2048, 4096}))
         ->group(group);
+    cli.add_option(
+           "--ack-timeout", load.ack_timeout,
+           "of RoCE, as an exponent: 14 is 67 ms, 19 is 2.1 s, as Linux clients have it. A connection ends after seven of them")
+        ->capture_default_str()
+        ->check(CLI::Range(uint32_t{rc::kAckTimeoutMin}, uint32_t{rc::kAckTimeoutMax}))
+        ->group(group);
     cli.add_flag("--reconnect", load.reconnect,
                  "open lost and refused connections again and send the calls lost with them again under their XIDs, "
                  "and open a memif link when its server is back; without it, a refused connection ends the run at once")
@@ -317,7 +324,7 @@ class Command {
     if (std::string problem = test::link_problem(cli, session_.link); !problem.empty() || !session_.link.is_iwarp) {
       return problem;
     }
-    for (const char* name : {"--gateway", "--path-mtu"}) {
+    for (const char* name : {"--gateway", "--path-mtu", "--ack-timeout"}) {
       if (cli.count(name) > 0) {
         return fmt::format("{}: belongs to RoCE; with --transport iwarp the kernel's routes and TCP decide, so leave it out",
                            name);

@@ -110,6 +110,7 @@ node::RoceOptions roce_options_of(const SessionSettings& settings) {
   node::RoceOptions out;
   out.connections_max = settings.terminal.plan.connections_max;
   out.path_mtu_bytes = control::path_mtu_for(settings.link.port.mtu, settings.terminal.load.path_mtu_max);
+  out.ack_timeout = static_cast<uint8_t>(settings.terminal.load.ack_timeout);
   out.rc.responder_resources_max = 16;
   return out;
 }

@@ -37,6 +37,7 @@ struct LoadSettings {
   uint32_t warmup_seconds = 1;
   uint32_t inline_bytes = 4096;
   uint32_t path_mtu_max = 4096;  // RoCE path MTU: the largest that fits the port's MTU and this
+  uint32_t ack_timeout = 14;     // RoCE, exponent: 4.096 us x 2^n
   uint32_t verify_every = 1;
   bool reconnect = false;
   bool spin = false;

@@ -360,8 +360,8 @@ const std::array kCommands = {
             .run = run_restart,
             .details = "For an upgrade, and for settings that wait for a restart. "
                        "The new program reads the configuration file first: when it says no, nothing changes. "
-                       "RoCE clients notice a pause. Those of iWARP and of RDMA devices connect anew, "
-                       "and so does whoever has no answer within half a second. "
+                       "RoCE clients notice a pause. "
+                       "Clients of iWARP, and who has no answer within half a second, connect anew. "
                        "It waits until the gateway answers again. "
                        "The exit status is 4 when connections did not go on."},
     Command{.object = "doctor",

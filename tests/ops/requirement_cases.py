@@ -123,7 +123,7 @@ LOOK = {
     ),
     *("drain_show", "log_level", "settings", "reload_preview", "capture_show", "help"),
 }
-CHANGE = {"drain_start", "drain_stop", "log_level_set", "reload", "capture_start", "capture_stop"}
+CHANGE = {"drain_start", "drain_stop", "log_level_set", "reload", "restart", "capture_start", "capture_stop"}
 
 
 def _ask(box: Box, gateway: PlainGateway, commands: set[str], *prefix: str) -> dict[str, dict]:

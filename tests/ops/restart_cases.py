@@ -15,6 +15,8 @@ from service_cases import managed
 
 TAKEN_OVER = "causeway_connections_taken_over_total"
 BAD_NEWS = 4
+# A machine that is busy takes seconds to start a gateway.
+PATIENT = ("--ack-timeout", 18)
 
 
 def _restart(box: Box, gateway: Gateway) -> "subprocess.CompletedProcess[str]":
@@ -37,7 +39,7 @@ def nobody_notices(box: Box) -> None:
     gateway, manager = managed(box)
     manager.wait_ready()
     pid = gateway.pid
-    load = box.load(connections=4, window=8, seconds=15)
+    load = box.load(*PATIENT, connections=4, window=8, seconds=15)
     load.wait_connected()
     open_files = []
     for _ in range(3):
@@ -63,7 +65,7 @@ def calls_are_answered_first(box: Box) -> None:
     """Of a TCP backend that takes its time. One that takes too long keeps its connections behind: they come back, and no call fails."""
     backend = BackendInTrouble(box)
     gateway = gateway_before(box, backend.address)
-    load = box.load("--port", PORT, connections=2, window=4, seconds=10)
+    load = box.load("--port", PORT, *PATIENT, connections=2, window=4, seconds=10)
     load.wait_connected()
     backend.delay_s = 0.2
     backend.mode = "slow"
@@ -72,7 +74,7 @@ def calls_are_answered_first(box: Box) -> None:
     expect("2 of 2 connections went on" in done.stdout, done.stdout + done.stderr)
     backend.mode = "pass"
     _expect_unnoticed(load, 2)
-    load = box.load("--port", PORT, "--reconnect", connections=2, window=4, seconds=12)
+    load = box.load("--port", PORT, "--reconnect", *PATIENT, connections=2, window=4, seconds=12)
     load.wait_connected()
     backend.delay_s = 2.0
     backend.mode = "slow"
@@ -91,7 +93,7 @@ def who_cannot_follow_is_refused(box: Box) -> None:
     """A configuration with a mistake, or for other poll cores: one sentence, and the gateway goes on as it was."""
     gateway = box.gateway()
     gateway.start_ready()
-    load = box.load(connections=2, window=4, seconds=8)
+    load = box.load(*PATIENT, connections=2, window=4, seconds=8)
     load.wait_connected()
     config = box.directory / "gateway.toml"
     right = config.read_text()
@@ -122,7 +124,7 @@ def an_upgrade(box: Box) -> None:
     gateway = box.gateway()
     gateway.argv[0] = str(installed)
     gateway.start_ready()
-    load = box.load(connections=2, window=4, seconds=6)
+    load = box.load(*PATIENT, connections=2, window=4, seconds=6)
     load.wait_connected()
     shutil.copy(box.causewayd, box.directory / "new")
     os.replace(box.directory / "new", installed)
