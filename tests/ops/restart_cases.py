@@ -67,7 +67,7 @@ def calls_are_answered_first(box: Box) -> None:
     gateway = gateway_before(box, backend.address)
     load = box.load("--port", PORT, *PATIENT, connections=2, window=4, seconds=10)
     load.wait_connected()
-    backend.delay_s = 0.2
+    backend.delay_s = 0.05
     backend.mode = "slow"
     time.sleep(0.5)
     done = _restart(box, gateway)
