@@ -19,15 +19,19 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "base/last_words.h"
 #include "control/config/config_file.h"
 #include "control/recorder/recorder.h"
 #include "control/service/notifier.h"
+#include "control/service/successor.h"
 #include "dataplane/control_thread.h"
 #include "dataplane/core_threads.h"
 #include "dataplane/data_path.h"
 #include "dataplane/dpdk/eal.h"
+#include "dataplane/handed_over.h"
 #include "dataplane/kernel_addresses.h"
 #include "dataplane/management.h"
 #include "telemetry/log.h"
@@ -104,8 +108,24 @@ void set_core_dumps(bool wanted) {
   }
 }
 
+// What the process before has left to this one.
+std::optional<HandedOver> take_legacy() {
+  std::string problem;
+  const std::optional<std::vector<uint8_t>> legacy = control::Successor::take_legacy(problem);
+  std::optional<HandedOver> before;
+  if (legacy) {
+    before = parse_handed_over(*legacy);
+    problem = before ? "" : "what the process before has left is of another version";
+  }
+  if (!problem.empty()) {
+    telemetry::log_error("{}: clients connect anew", problem);
+  }
+  return before;
+}
+
 int run_gateway(const control::Config& file_config, const std::string& config_path, bool verbose, Recorder* recorder,
-                std::string& problem) {
+                const control::Successor& successor, std::optional<HandedOver>& handed_over, std::string& problem) {
+  std::optional<HandedOver> before = std::exchange(handed_over, std::nullopt);
   control::Config config = file_config;
   if (!fill_kernel_addresses(config, problem)) {
     return 1;
@@ -114,18 +134,27 @@ int run_gateway(const control::Config& file_config, const std::string& config_pa
   if (!problem.empty()) {
     telemetry::log_warning("{}: the service manager will not hear from this process", problem);
   }
-  const std::unique_ptr<DataPath> path = DataPath::create(config, notifier, verbose, problem);
+  const std::unique_ptr<DataPath> path = DataPath::create(config, notifier, verbose, before ? &*before : nullptr, problem);
   if (path == nullptr) {
     return 1;
   }
-  Management management(
-      {.file_config = file_config, .config = config, .config_path = config_path, .version = kVersion, .recorder = recorder},
-      *path, notifier);
+  Management management({.file_config = file_config,
+                         .config = config,
+                         .config_path = config_path,
+                         .version = kVersion,
+                         .successor = successor,
+                         .recorder = recorder},
+                        *path, notifier);
   if (!management.listen(problem)) {
     return 1;
   }
 
   path->workers().start();
+  if (before) {
+    const uint32_t count = path->take_over(*before);
+    telemetry::log_info("{} of {} connections of the process before go on", count, before->connections());
+    before.reset();
+  }
   path->cores().front()->announce();
   std::atomic<bool> stop{false};
   management.start();
@@ -134,11 +163,18 @@ int run_gateway(const control::Config& file_config, const std::string& config_pa
   run_cores(config, path->cores(), control, stop);
   management.stop();
   path->workers().stop();
-  telemetry::log_info("stopped");
+  path->keep_memory_until_exit();
+  if (management.is_followed()) {
+    handed_over = path->take_handed_over();
+    telemetry::log_info("stopped; the next process gets {} connections", handed_over->connections());
+  } else {
+    telemetry::log_info("stopped");
+  }
   return 0;
 }
 
-int serve(const control::Config& config, const std::string& config_path, bool verbose) {
+int serve(const control::Config& config, const std::string& config_path, bool verbose, const control::Successor& successor,
+          std::optional<HandedOver>& handed_over) {
   // Before any thread starts, so that all of them leave these to the control thread.
   const sigset_t signals = ControlThread::signals();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
@@ -147,7 +183,8 @@ int serve(const control::Config& config, const std::string& config_path, bool ve
   telemetry::log_start(config.log, config.gateway.instance);
   const std::unique_ptr<Recorder> recorder = open_recorder(config, config_path);
   std::string problem;
-  const int status = run_gateway(config, config_path, verbose, recorder.get(), problem);
+  handed_over = take_legacy();
+  const int status = run_gateway(config, config_path, verbose, recorder.get(), successor, handed_over, problem);
   if (recorder != nullptr) {
     telemetry::log_record_in(nullptr);
     recorder->end(status == 0 ? control::recorder::End::kInOrder : control::recorder::End::kNotStarted, problem);
@@ -155,10 +192,23 @@ int serve(const control::Config& config, const std::string& config_path, bool ve
   return status == 0 ? status : say(problem);
 }
 
+// FORMAT/CORES: what a process that we would follow writes down, and for how many poll cores. Empty: we could follow it.
+std::string cannot_take_over(const std::string& asked, const control::Config& config) {
+  const std::string ours = fmt::format("{}/{}", kHandOverFormat, control::poll_core_count(config));
+  if (asked == ours) {
+    return {};
+  }
+  return fmt::format(
+      "connections cannot go on from format/poll cores {} to {}: use causewayctl drain start --wait, and start the gateway anew",
+      asked, ours);
+}
+
 int run(int argc, char** argv) {
+  const control::Successor successor(argc, argv);
   CLI::App cli("causewayd: RPC-over-RDMA gateway (RoCEv2 on DPDK, iWARP on TCP)");
   std::string path = "/etc/causeway/causeway.toml";
   std::string file_to_check;
+  std::string takes_over;
   bool verbose = false;
   bool core_dumps = false;
   const CLI::Option* config_option = cli.add_option("-c,--config", path, "configuration file")->capture_default_str();
@@ -167,12 +217,14 @@ int run(int argc, char** argv) {
                      "check FILE, or the file of --config, print every problem, and exit (0 = fine)")
           ->expected(0, 1)
           ->type_name("[FILE]");
+  cli.add_option("--takes-over", takes_over, "with --check-config: whether this program can follow one that says so")->group("");
   cli.add_flag("-v,--verbose", verbose, "show DPDK's own start-up messages");
   cli.add_flag("--core-dumps", core_dumps, "let a crash leave a core dump; it has data of clients");
   cli.set_version_flag("-V,--version", std::string("causewayd ") + kVersion);
   cli.footer(
       "Ends on SIGTERM or SIGINT: drains for gateway.drain_on_stop_s seconds at most, then disconnects all clients.\n"
       "SIGHUP reads the configuration again; what it cannot change at run time is said in the log.\n"
+      "SIGUSR2 restarts: the program that is installed by then follows in this process, and RoCE clients stay connected.\n"
       "See causewayctl for status and statistics.\n"
       "Exit status: 0 ended in order, 1 could not start or the configuration is wrong, 2 wrong usage.");
   cli.callback([&] {
@@ -197,12 +249,19 @@ int run(int argc, char** argv) {
   if (!loaded.ok()) {
     return 1;
   }
+  if (const std::string reason = takes_over.empty() ? "" : cannot_take_over(takes_over, loaded.config); !reason.empty()) {
+    return say(reason);
+  }
   if (check) {
     std::fprintf(stdout, "%s: fine\n", path.c_str());
     return 0;
   }
   set_core_dumps(core_dumps);
-  const int status = serve(loaded.config, path, verbose);
+  std::optional<HandedOver> handed_over;
+  const int status = serve(loaded.config, path, verbose, successor, handed_over);
+  if (handed_over) {
+    return say(successor.become(to_bytes(*handed_over)));
+  }
   stop_eal();
   return status;
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <pthread.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -15,6 +16,7 @@
 #include "base/counted.h"
 #include "control/config/config_changes.h"
 #include "control/config/config_file.h"
+#include "dataplane/handed_over.h"
 #include "dataplane/monotonic_clock.h"
 #include "telemetry/log.h"
 
@@ -24,6 +26,10 @@ namespace {
 constexpr auto kShutdownTimeout = std::chrono::seconds(5);
 // A drain whose time is up ends what is left by force, which takes a moment.
 constexpr auto kForceTime = std::chrono::seconds(1);
+// Clients stand still while connections are handed over: who has not been answered by then, connects anew.
+constexpr auto kHandOverTime = std::chrono::milliseconds(500);
+constexpr auto kGoodbyeTime = std::chrono::milliseconds(100);
+constexpr long kHandOverTurnNs = 1'000'000;
 // How often this thread looks around: while something is under way, and else.
 constexpr long kTurnNs = 20'000'000;
 constexpr long kQuietTurnNs = 100'000'000;
@@ -58,14 +64,17 @@ void log_notice(const gateway::Notice& notice, const control::Config& config, co
   const std::string backend = notice.backend < backends.size() ? backends[notice.backend].name : "none";
   switch (notice.result) {
     case gateway::ConnectionResult::kAccepted:
-      telemetry::log_info("connection from {} to port {} accepted: {}{}, inline {}/{}, remote invalidation {}, backend {}",
-                          text(notice.peer), notice.listener_port, queue_pair_of(notice), path_mtu_of(notice),
-                          notice.inline_send_bytes, notice.inline_receive_bytes, notice.remote_invalidation ? "on" : "off",
-                          backend);
+    case gateway::ConnectionResult::kTakenOver:
+      telemetry::log_info("connection from {} to port {} {}: {}{}, inline {}/{}, remote invalidation {}, backend {}",
+                          text(notice.peer), notice.listener_port,
+                          notice.result == gateway::ConnectionResult::kAccepted ? "accepted" : "goes on", queue_pair_of(notice),
+                          path_mtu_of(notice), notice.inline_send_bytes, notice.inline_receive_bytes,
+                          notice.remote_invalidation ? "on" : "off", backend);
       return;
     case gateway::ConnectionResult::kClosedByPeer:
     case gateway::ConnectionResult::kClosedByUs:
     case gateway::ConnectionResult::kDrained:
+    case gateway::ConnectionResult::kHandedOver:
       telemetry::log_info("connection from {} ({}) ended: {}, {} calls answered", text(notice.peer), queue_pair_of(notice),
                           gateway::to_string(notice.result), notice.calls);
       return;
@@ -104,11 +113,13 @@ control::CoreWatch make_watch(const std::vector<GatewayApp*>& apps, const contro
 
 }  // namespace
 
-ControlThread::ControlThread(control::Config config, std::string config_path, std::vector<GatewayApp*> apps,
-                             telemetry::GatewayFlags& flags, const control::Notifier& notifier, DrainDriver& drain,
-                             TroubleWatch& trouble, LiveChanges& changes, const telemetry::HealthSource& health)
+ControlThread::ControlThread(control::Config config, std::string config_path, const control::Successor& successor,
+                             std::vector<GatewayApp*> apps, telemetry::GatewayFlags& flags, const control::Notifier& notifier,
+                             DrainDriver& drain, TroubleWatch& trouble, LiveChanges& changes,
+                             const telemetry::HealthSource& health)
     : config_(std::move(config)),
       config_path_(std::move(config_path)),
+      successor_(successor),
       apps_(std::move(apps)),
       flags_(flags),
       notifier_(notifier),
@@ -126,6 +137,7 @@ sigset_t ControlThread::signals() {
   sigaddset(&signals, SIGTERM);
   sigaddset(&signals, SIGINT);
   sigaddset(&signals, SIGHUP);
+  sigaddset(&signals, SIGUSR2);
   return signals;
 }
 
@@ -134,13 +146,16 @@ void ControlThread::run(std::atomic<bool>& stop) {
   const sigset_t waited_for = signals();
   bool is_busy = true;
   while (true) {
-    const timespec wait{0, is_busy ? kTurnNs : kQuietTurnNs};
+    const timespec wait{0, phase_ == Phase::kHandingOver || is_followed_ ? kHandOverTurnNs : is_busy ? kTurnNs : kQuietTurnNs};
     const int signal = sigtimedwait(&waited_for, nullptr, &wait);
     is_busy = write_notices(monotonic_now()) || phase_ != Phase::kServing || drain_.is_under_way();
     watch_cores();
     trouble_.turn(monotonic_now());
     if (signal == SIGHUP && phase_ == Phase::kServing) {
       (void)reload("SIGHUP");
+    }
+    if (signal == SIGUSR2 && phase_ == Phase::kServing) {
+      on_restart_signal();
     }
     drain_.turn();
     if ((signal == SIGTERM || signal == SIGINT) && !on_stop_signal(signal == SIGTERM ? "SIGTERM" : "SIGINT")) {
@@ -192,15 +207,50 @@ bool ControlThread::on_stop_signal(const char* name) {
     case Phase::kDraining:
       begin_shutdown();
       return true;
+    case Phase::kHandingOver:
+      return true;  // the next process hears the signal that comes again
     case Phase::kDisconnecting:
       return false;
   }
   return false;
 }
 
+bool ControlThread::restart(const std::string& who, std::string& problem) {
+  const std::string wanted = fmt::format("{}/{}", kHandOverFormat, lcores_.size());
+  if (!successor_.can_follow({"--check-config", config_path_, "--takes-over", wanted}, problem)) {
+    return false;
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    restarted_by_ = who;
+  }
+  (void)kill(getpid(), SIGUSR2);
+  return true;
+}
+
+void ControlThread::on_restart_signal() {
+  std::string who;
+  {
+    const std::lock_guard lock(mutex_);
+    who.swap(restarted_by_);
+  }
+  if (who.empty()) {
+    std::string problem;
+    if (!restart("SIGUSR2", problem)) {  // and the signal comes again
+      telemetry::log_error("restart asked for by SIGUSR2: {}; the gateway goes on as it was", problem);
+    }
+    return;
+  }
+  phase_ = Phase::kHandingOver;
+  is_followed_ = true;
+  deadline_ = std::chrono::steady_clock::now() + kHandOverTime;
+  notify(notifier_.reloading(monotonic_now(), "restarting"));
+  drain_.hand_over(who);
+}
+
 bool ControlThread::has_shut_down() {
   const bool is_late = std::chrono::steady_clock::now() > deadline_;
-  if (phase_ == Phase::kDraining && (is_late || drain_.is_over())) {
+  if ((phase_ == Phase::kDraining || phase_ == Phase::kHandingOver) && (is_late || drain_.is_over())) {
     begin_shutdown();
     return false;
   }
@@ -210,12 +260,16 @@ bool ControlThread::has_shut_down() {
 void ControlThread::begin_shutdown() {
   phase_ = Phase::kDisconnecting;
   drain_.shut_down();
-  deadline_ = std::chrono::steady_clock::now() + kShutdownTimeout;
-  flags_.draining.store(true);
-  flags_.listening.store(false);
-  telemetry::log_info("shutting down: disconnecting all clients");
-  notify(notifier_.stopping("disconnecting " + counted(watch_.connections(), "client"),
-                            Duration::seconds(kShutdownTimeout.count())));
+  if (is_followed_) {
+    deadline_ = std::chrono::steady_clock::now() + kGoodbyeTime;
+  } else {
+    deadline_ = std::chrono::steady_clock::now() + kShutdownTimeout;
+    flags_.draining.store(true);
+    flags_.listening.store(false);
+    telemetry::log_info("shutting down: disconnecting all clients");
+    notify(notifier_.stopping("disconnecting " + counted(watch_.connections(), "client"),
+                              Duration::seconds(kShutdownTimeout.count())));
+  }
   std::ranges::for_each(apps_, &GatewayApp::request_shutdown);
 }
 

@@ -3,6 +3,7 @@
 //   SIGTERM, SIGINT   drain for GatewayConfig::drain_on_stop_s at most, disconnect who is left, and end. A second one leaves the
 //                     drain out, a third one ends at once
 //   SIGHUP            read the configuration again: what can change at run time does, the rest is named in the log
+//   SIGUSR2           end, and let the next process have the connections that can go on (control/service/successor.h)
 //
 // READY=1 goes out when every poll core has turned, WATCHDOG=1 only while they go on doing so: a gateway whose poll core hangs is
 // one that the manager should restart, however well its other threads are.
@@ -22,6 +23,7 @@
 #include "control/config/reload_plan.h"
 #include "control/service/core_watch.h"
 #include "control/service/notifier.h"
+#include "control/service/successor.h"
 #include "dataplane/drain_driver.h"
 #include "dataplane/gateway_app.h"
 #include "dataplane/live_changes.h"
@@ -36,9 +38,9 @@ class ControlThread {
   // All that is referred to outlives the thread. `config_path` is what SIGHUP reads again,
   // `apps` are in order of DataplaneConfig::poll_lcores. The caller has blocked signals() in
   // all threads.
-  ControlThread(control::Config config, std::string config_path, std::vector<GatewayApp*> apps, telemetry::GatewayFlags& flags,
-                const control::Notifier& notifier, DrainDriver& drain, TroubleWatch& trouble, LiveChanges& changes,
-                const telemetry::HealthSource& health);
+  ControlThread(control::Config config, std::string config_path, const control::Successor& successor,
+                std::vector<GatewayApp*> apps, telemetry::GatewayFlags& flags, const control::Notifier& notifier,
+                DrainDriver& drain, TroubleWatch& trouble, LiveChanges& changes, const telemetry::HealthSource& health);
 
   // The signals that it waits for.
   [[nodiscard]] static sigset_t signals();
@@ -48,6 +50,10 @@ class ControlThread {
   // Any thread. Reading a file takes as long as the file system does.
   control::ReloadReport reload(const std::string& who);
   [[nodiscard]] control::ReloadReport preview_reload();
+  // Begins to end, and another process follows. False, with one sentence in `problem`, when it could not.
+  [[nodiscard]] bool restart(const std::string& who, std::string& problem);
+  // When run() has returned: it does.
+  [[nodiscard]] bool is_followed() const { return is_followed_; }
   [[nodiscard]] std::vector<control::SettingText> settings();
   [[nodiscard]] control::LogLevel log_level();
   // Until the next reload.
@@ -58,6 +64,7 @@ class ControlThread {
   [[nodiscard]] bool write_notices(Instant now);
   // False: end at once.
   [[nodiscard]] bool on_stop_signal(const char* name);
+  void on_restart_signal();
   [[nodiscard]] bool has_shut_down();
   void begin_shutdown();
   // What the file would change, and what the gateway would run with then.
@@ -71,6 +78,8 @@ class ControlThread {
   control::Config config_;  // what the gateway runs with
   bool reloaded_ = false;   // since the manager was told last
   std::string config_path_;
+  const control::Successor& successor_;
+  std::string restarted_by_;  // under mutex_; empty: by the signal alone
   std::vector<GatewayApp*> apps_;
   telemetry::GatewayFlags& flags_;
   const control::Notifier& notifier_;
@@ -82,8 +91,9 @@ class ControlThread {
   const std::vector<uint32_t> lcores_;  // as in config_, which moves
   control::CoreWatch watch_;
   bool ready_said_ = false;
-  enum class Phase : uint8_t { kServing, kDraining, kDisconnecting };
+  enum class Phase : uint8_t { kServing, kDraining, kHandingOver, kDisconnecting };
   Phase phase_ = Phase::kServing;
+  bool is_followed_ = false;
   std::chrono::steady_clock::time_point deadline_;  // of the phase
   std::string status_;                              // last said
 };

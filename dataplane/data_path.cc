@@ -52,9 +52,9 @@ void say_port(const control::Config& config, const control::PortConfig& settings
 }  // namespace
 
 std::unique_ptr<DataPath> DataPath::create(const control::Config& config, const control::Notifier& notifier, bool verbose,
-                                           std::string& problem) {
+                                           const HandedOver* before, std::string& problem) {
   std::unique_ptr<DataPath> path(new DataPath(config));
-  if (!path->open_ports(notifier, verbose, problem) || !path->make_workers(problem) || !path->make_cores(problem)) {
+  if (!path->open_ports(notifier, verbose, problem) || !path->make_workers(problem) || !path->make_cores(before, problem)) {
     return nullptr;
   }
   return path;
@@ -129,7 +129,25 @@ bool DataPath::has_rdma(std::string& problem) const {
   return true;
 }
 
-bool DataPath::make_cores(std::string& problem) {
+uint32_t DataPath::take_over(const HandedOver& before) {
+  uint32_t count = 0;
+  if (before.cores.size() == cores_.size()) {
+    for (size_t i = 0; i < cores_.size(); ++i) {
+      count += apps_[i]->take_over(cores_[i]->now(), before.cores[i]);
+    }
+  }
+  return count;
+}
+
+HandedOver DataPath::take_handed_over() {
+  HandedOver out{.qpn_key = qpn_key_, .cores = {}};
+  for (GatewayApp* app : apps_) {
+    out.cores.push_back(app->take_handed_over());
+  }
+  return out;
+}
+
+bool DataPath::make_cores(const HandedOver* before, std::string& problem) {
   if (!has_rdma(problem)) {
     return false;
   }
@@ -137,6 +155,7 @@ bool DataPath::make_cores(std::string& problem) {
   quota_ = connection_quota(config_, numbers_);
   client_quota_ = dataplane::client_quota(config_, numbers_);
   set_rates(config_, numbers_, rates());
+  qpn_key_ = before != nullptr ? before->qpn_key : Entropy().next_u64() | 1;
   const PollShared shared{.config = config_,
                           .ports = ports_,
                           .pools = *pools_,
@@ -148,7 +167,7 @@ bool DataPath::make_cores(std::string& problem) {
                           .rates = rates(),
                           .numbers = numbers_,
                           .exchange = exchange_.get(),
-                          .qpn_key = Entropy().next_u64() | 1};
+                          .qpn_key = qpn_key_};
   for (uint32_t i = 0; i < core_count(); ++i) {
     cores_.push_back(std::make_unique<PollCore>(shared, CoreShare{i, core_count()}, wakeups_[i]));
     apps_.push_back(&cores_.back()->app());

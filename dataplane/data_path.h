@@ -14,6 +14,7 @@
 #include "dataplane/dpdk/mbuf_pool.h"
 #include "dataplane/dpdk/port.h"
 #include "dataplane/gateway_app.h"
+#include "dataplane/handed_over.h"
 #include "dataplane/heap_pools.h"
 #include "dataplane/poll_core.h"
 #include "dataplane/shared_rate_limiter.h"
@@ -29,8 +30,20 @@ class DataPath {
  public:
   // `config` outlives it, with the addresses of the kernel filled in. `verbose`: DPDK's own messages are shown. Null, and one
   // sentence in `problem`, when something is missing. The log has been started. Once started, DPDK runs until stop_eal().
+  // `before`: what the process before has left; nullptr: there was none.
   [[nodiscard]] static std::unique_ptr<DataPath> create(const control::Config& config, const control::Notifier& notifier,
-                                                        bool verbose, std::string& problem);
+                                                        bool verbose, const HandedOver* before, std::string& problem);
+
+  // Before run_cores(): the connections of the process before go on. How many do.
+  uint32_t take_over(const HandedOver& before);
+  // Behind run_cores(): the process ends.
+  void keep_memory_until_exit() {
+    if (mbufs_ != nullptr) {
+      mbufs_->keep_until_exit();
+    }
+  }
+  // Likewise: those that the next process gets.
+  [[nodiscard]] HandedOver take_handed_over();
 
   [[nodiscard]] std::span<const std::unique_ptr<PollCore>> cores() const { return cores_; }
   [[nodiscard]] const std::vector<GatewayApp*>& apps() const { return apps_; }
@@ -48,7 +61,7 @@ class DataPath {
   [[nodiscard]] bool open_ports(const control::Notifier& notifier, bool verbose, std::string& problem);
   [[nodiscard]] bool make_workers(std::string& problem);
   [[nodiscard]] bool has_rdma(std::string& problem) const;
-  [[nodiscard]] bool make_cores(std::string& problem);
+  [[nodiscard]] bool make_cores(const HandedOver* before, std::string& problem);
   [[nodiscard]] uint32_t core_count() const { return control::poll_core_count(config_); }
 
   // In the order in which one is made of the other.
@@ -63,6 +76,7 @@ class DataPath {
   std::unique_ptr<WorkerPool> workers_;
   std::unique_ptr<CoreExchange> exchange_;  // between several cores
   gateway::ConfigIds numbers_;
+  uint64_t qpn_key_ = 0;
   std::unique_ptr<gateway::ConnectionQuota> quota_;
   std::unique_ptr<gateway::ConnectionQuota> client_quota_;
   gateway::OwnedRates<SharedRateLimiter> rates_;

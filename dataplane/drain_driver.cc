@@ -46,6 +46,16 @@ void DrainDriver::start_last(const std::string& who, Duration timeout) {
   start_locked(who, timeout);
 }
 
+void DrainDriver::hand_over(const std::string& who) {
+  const std::lock_guard lock(mutex_);
+  is_last_ = true;
+  is_handing_over_ = true;
+  before_ = progress();
+  telemetry::log_info("restart asked for by {}: the next process gets {} connections", who, before_.connections);
+  drain_.start(monotonic_now(), std::nullopt);
+  std::ranges::for_each(apps_, [](GatewayApp* app) { app->order_drain(DrainOrder::kHandOver); });
+}
+
 void DrainDriver::start_locked(const std::string& who, std::optional<Duration> timeout) {
   if (drain_.state() == control::DrainState::kServing) {
     before_ = progress();
@@ -99,6 +109,9 @@ void DrainDriver::turn() {
       std::ranges::for_each(apps_, [](GatewayApp* app) { app->order_drain(DrainOrder::kForce); });
       return;
     case control::DrainNews::kOver:
+      if (is_handing_over_) {
+        return;
+      }
       telemetry::log_info("drained: {} connections ended in order, {} by force, in {:.1f} s", now.drained - before_.drained,
                           now.forced - before_.forced, drain_.elapsed(monotonic_now()).to_seconds());
       return;

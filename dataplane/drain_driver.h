@@ -24,6 +24,8 @@ class DrainDriver {
   control::DrainStatus stop(const std::string& who);
   // The process was told to end: as start(), and nobody stops it or gives it another time.
   void start_last(const std::string& who, Duration timeout);
+  // Another process follows: connections that can go on do, the others are drained, for as long as the caller has patience.
+  void hand_over(const std::string& who);
   [[nodiscard]] control::DrainStatus status();
   [[nodiscard]] bool is_under_way();
   [[nodiscard]] bool is_over();
@@ -43,6 +45,7 @@ class DrainDriver {
   control::Drain drain_;
   DrainProgress before_;  // counts as the drain began
   bool is_last_ = false;  // what is begun stays
+  bool is_handing_over_ = false;
   bool shutting_down_ = false;
 };
 

@@ -139,6 +139,8 @@ void GatewayApp::drain(Instant now) {
   if (order != before) {
     if (order == DrainOrder::kServe) {
       gateway_.end_drain(now);
+    } else if (order == DrainOrder::kHandOver) {
+      gateway_.hand_over(now);
     } else {
       gateway_.drain(now);
       if (order == DrainOrder::kForce) {
@@ -190,6 +192,14 @@ bool GatewayApp::tell(const gateway::CoreMessage& message) {
 void GatewayApp::order_drain(DrainOrder order) {
   drain_order_.store(order, std::memory_order_release);
   wakeup_.wake();
+}
+
+uint32_t GatewayApp::take_over(Instant now, std::span<const std::vector<uint8_t>> saved) {
+  uint32_t count = 0;
+  for (const std::vector<uint8_t>& each : saved) {
+    count += gateway_.take_over(now, each) ? 1 : 0;
+  }
+  return count;
 }
 
 void GatewayApp::request_shutdown() {

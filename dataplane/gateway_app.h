@@ -29,7 +29,8 @@ namespace cw::dataplane {
 enum class DrainOrder : uint8_t {
   kServe,
   kDrain,
-  kForce,  // end what is left
+  kHandOver,  // as kDrain, and the next process has what can go on
+  kForce,     // end what is left
 };
 
 // What a reload changes of a core's wires.
@@ -91,6 +92,10 @@ class GatewayApp final : public CoreApp {
   [[nodiscard]] bool ping_result(gateway::PingResult& out) const;
   void order_drain(DrainOrder order);
   [[nodiscard]] DrainProgress drain_progress() const;
+  // When the core does not turn any more.
+  [[nodiscard]] std::vector<std::vector<uint8_t>> take_handed_over() { return gateway_.take_handed_over(); }
+  // Before it turns: Gateway::take_over(). How many there are that go on.
+  uint32_t take_over(Instant now, std::span<const std::vector<uint8_t>> saved);
   void request_shutdown();
   // Any thread: a core that sleeps turns now.
   void wake() { wakeup_.wake(); }

@@ -28,6 +28,9 @@ class LiveControl final : public control::GatewayControl {
   [[nodiscard]] control::ReloadReport reload(const std::string& who, bool dry_run) override {
     return dry_run ? control_thread_.preview_reload() : control_thread_.reload(who);
   }
+  [[nodiscard]] bool restart(const std::string& who, std::string& problem) override {
+    return control_thread_.restart(who, problem);
+  }
   [[nodiscard]] bool start_capture(const std::string& who, const control::capture::CaptureOrder& order,
                                    std::string& problem) override {
     const bool started = capture_.start(order, problem);

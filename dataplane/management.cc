@@ -53,8 +53,8 @@ Management::Management(const Settings& settings, DataPath& path, const control::
                 .collector = collector_,
                 .page = page_ != nullptr ? &page_->page : nullptr,
                 .recorder = page_ != nullptr ? &page_->recorder : nullptr}),
-      control_thread_(settings.file_config, settings.config_path, path.apps(), flags_, notifier, drain_, trouble_, changes_,
-                      collector_),
+      control_thread_(settings.file_config, settings.config_path, settings.successor, path.apps(), flags_, notifier, drain_,
+                      trouble_, changes_, collector_),
       capture_(cores_of(path), !path.ports().empty()),
       live_control_(control_thread_, drain_, capture_),
       recorder_(settings.recorder) {

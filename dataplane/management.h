@@ -11,6 +11,7 @@
 #include "control/config/config.h"
 #include "control/recorder/state_recorder.h"
 #include "control/service/notifier.h"
+#include "control/service/successor.h"
 #include "dataplane/capture_desk.h"
 #include "dataplane/control_thread.h"
 #include "dataplane/data_path.h"
@@ -36,6 +37,7 @@ class Management {
     const control::Config& config;       // with the addresses of the kernel filled in
     std::string config_path;             // what a reload reads
     std::string version;
+    const control::Successor& successor;
     control::recorder::Recorder* recorder = nullptr;  // nullptr: nothing is recorded
   };
 
@@ -51,6 +53,8 @@ class Management {
   }
   // Run by the control thread. Returns, with `stop` set, when the gateway has shut down.
   void run(std::atomic<bool>& stop) { control_thread_.run(stop); }
+  // Afterwards: another process follows.
+  [[nodiscard]] bool is_followed() const { return control_thread_.is_followed(); }
 
   [[nodiscard]] std::string admin_socket() const { return control::admin_socket_path(config_); }
   [[nodiscard]] std::optional<control::SocketAddress> metrics_address() const;

@@ -60,6 +60,7 @@ class PollCore {
   void set_tap(control::capture::CaptureRing* tap) { loop_.set_tap(tap); }
   [[nodiscard]] GatewayApp& app() { return app_; }
   [[nodiscard]] uint32_t lcore() const { return lcore_; }
+  [[nodiscard]] Instant now() const { return clock_.now(); }
 
  private:
   [[nodiscard]] static std::vector<std::unique_ptr<PortQueue>> open_queues(const PollShared& shared, const CoreShare& share);

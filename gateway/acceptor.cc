@@ -96,7 +96,8 @@ void Acceptor::accept(Instant now, Connection& connection, const verbs::Connecti
   verbs::ConnectionOptions options;
   options.context = connection.link.value();
   // What our private data promises to take, whatever the peer says that it will send (RFC 8797 7).
-  options.receive_bytes_max = listener.inline_bytes;
+  connection.receive_bytes_max = listener.inline_bytes;
+  options.receive_bytes_max = connection.receive_bytes_max;
   options.private_data = listener.private_data ? private_data.bytes() : Bytes();
   options.depths.responder_resources = 0;  // the gateway has no memory that a peer may read
   const auto accepted = connection.transport->accept(now, connection.id, options);
@@ -109,6 +110,55 @@ void Acceptor::accept(Instant now, Connection& connection, const verbs::Connecti
     parts_.connections.end_silently(connection, ConnectionResult::kFailedHandshake);
   } else {
     parts_.connections.end(connection, ConnectionResult::kRefusedResources, false);
+  }
+}
+
+bool Acceptor::take_over(Instant now, Bytes bytes, Instant held_until) {
+  const std::optional<SavedConnection> saved = parse_saved_connection(bytes);
+  if (!saved || saved->transport >= parts_.transports.size()) {
+    return false;
+  }
+  const ListenerOptions* listener = parts_.listeners.find(saved->transport, saved->listener_port);
+  const std::optional<uint32_t> client_class = parts_.admission.class_of(saved->peer);
+  const bool is_denied = client_class && !parts_.admission.client_class(*client_class).allow;
+  if (listener == nullptr || !allows(*listener, saved->peer) || is_denied || parts_.connections.is_full()) {
+    end_resumed(now, *saved);
+    return false;
+  }
+  Connection& connection = parts_.connections.create();
+  connection.transport = parts_.transports[saved->transport];
+  connection.peer = saved->peer;
+  connection.peer_port = saved->peer_port;
+  connection.listener = listener;
+  connection.listener_index = parts_.listeners.index_of(*listener);
+  connection.client_class = client_class;
+  connection.created = now;
+  connection.thresholds = saved->thresholds;
+  connection.credits_before = saved->credits;
+  connection.receive_bytes_max = std::max(saved->receive_bytes_max, listener->inline_bytes);
+  verbs::ConnectionOptions options;
+  options.context = connection.link.value();
+  options.receive_bytes_max = connection.receive_bytes_max;
+  options.depths.responder_resources = 0;
+  const auto resumed = connection.transport->resume(now, saved->wire, options);
+  if (!resumed.ok()) {
+    parts_.connections.end_silently(connection, ConnectionResult::kRefusedResources);
+    return false;
+  }
+  connection.id = resumed->connection;
+  connection.qp = resumed->queue_pair;
+  connection.limits = resumed->limits;
+  connection.qp->post_receives(kFirstReceives);
+  establish(now, connection, held_until);
+  return !connection.is_ending;
+}
+
+// It is not for us any more: the client is told.
+void Acceptor::end_resumed(Instant now, const SavedConnection& saved) {
+  verbs::Transport& transport = *parts_.transports[saved.transport];
+  if (const auto resumed = transport.resume(now, saved.wire, verbs::ConnectionOptions()); resumed.ok()) {
+    transport.disconnect(now, resumed->connection);
+    transport.destroy(resumed->connection);
   }
 }
 
@@ -160,9 +210,16 @@ void Acceptor::start_endpoint(Instant now, Connection& connection) {
   options.backends = &connection.lanes->shares;
   options.read_unit_bytes = connection.limits.packet_bytes;
   options.read_bytes_in_flight_max = connection.limits.read_bytes_wanted;
+  // What the client has been granted already stands until a reply has told it of less.
+  options.credits = std::max(options.credits, connection.credits_before);
   connection.server.emplace(parts_.shared, *connection.qp, options, connection.thresholds);
-  connection.server->set_grant(parts_.grants.of(connection));
+  if (connection.credits_before == 0) {
+    connection.server->set_grant(parts_.grants.of(connection));
+  }
   connection.server->start(kFirstReceives);
+  if (connection.credits_before > 0) {
+    connection.server->set_grant(parts_.grants.of(connection));
+  }
   std::array<uint32_t, rpcrdma::ServerEndpoint::kRefusedXidsMax> broken{};
   const uint32_t count = parts_.broken_calls.of(now, connection.peer, connection.listener_index, broken);
   for (uint32_t i = 0; i < count; ++i) {
@@ -172,9 +229,9 @@ void Acceptor::start_endpoint(Instant now, Connection& connection) {
 
 void Acceptor::take_calls(Connection& connection) {
   connection.state = ConnectionState::kEstablished;
-  ++parts_.stats.connections[static_cast<size_t>(ConnectionResult::kAccepted)];
   Notice notice;
-  notice.result = ConnectionResult::kAccepted;
+  notice.result = connection.credits_before == 0 ? ConnectionResult::kAccepted : ConnectionResult::kTakenOver;
+  ++parts_.stats.connections[static_cast<size_t>(notice.result)];
   notice.peer = connection.peer;
   notice.peer_port = connection.peer_port;
   notice.listener_port = connection.listener->port;

@@ -56,6 +56,9 @@ class Acceptor {
   void shut_down() { shutting_down_ = true; }
   // A request at one of the transports, by its place.
   void on_request(Instant now, uint32_t transport, const verbs::ConnectionEvent& request);
+  // One that the process before has written down (saved_connection.h), established as it was. False: it could not go on; the client
+  // has been told where the wire had room to tell it.
+  bool take_over(Instant now, Bytes saved, Instant held_until);
   // The client has proved its address: gives it what is scarce, or ends it. Its calls are held until `held_until` at most.
   void establish(Instant now, Connection& connection, Instant held_until);
   // Its backend connection is open, or it needs none.
@@ -67,6 +70,7 @@ class Acceptor {
   // Answers, or ends the connection when there is no queue pair for it.
   void accept(Instant now, Connection& connection, const verbs::ConnectionEvent& request);
   void start_endpoint(Instant now, Connection& connection);
+  void end_resumed(Instant now, const SavedConnection& saved);
   [[nodiscard]] uint32_t backed_credits(const Connection& connection, uint32_t credits) const;
 
   AcceptorParts parts_;

@@ -56,7 +56,7 @@ void CallPath::serve(Instant now, Connection& connection) {
 
 bool CallPath::takes_calls(const Connection& connection) const {
   const ListNode<StalledTag>& stalled = connection;
-  return connection.holds == 0 && !parts_.drain.is_on() && connection.state == ConnectionState::kEstablished &&
+  return connection.holds == 0 && !parts_.drain.stops(connection) && connection.state == ConnectionState::kEstablished &&
          !stalled.is_linked();
 }
 

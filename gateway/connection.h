@@ -63,6 +63,7 @@ struct alignas(kCacheLineBytes) Connection : TimerNode, ListNode<StalledTag> {
   bool has_waited = false;
   bool takes_reverse = false;  // calls of its backends are passed on, once it has said that it takes them
   bool is_ending = false;      // ConnectionTable::end()
+  bool is_paused = false;      // no message comes any more: the next process has it (Gateway::hand_over)
   uint16_t peer_port = 0;
   Lane first;              // lane 0
   std::vector<Lane> more;  // lanes 1 and up; empty without routes
@@ -72,7 +73,9 @@ struct alignas(kCacheLineBytes) Connection : TimerNode, ListNode<StalledTag> {
   verbs::ConnectionId id;
   verbs::Transport* transport = nullptr;
   IpAddress peer;
-  uint32_t credits = 0;  // granted at most
+  uint32_t receive_bytes_max = 0;  // of a message, as we have promised
+  uint32_t credits = 0;            // granted at most
+  uint32_t credits_before = 0;     // of one that was taken over: granted by the process before; else 0
   std::optional<uint32_t> client_class;
   rpcrdma::InlineThresholds thresholds;
   verbs::ConnectionLimits limits;

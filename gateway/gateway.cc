@@ -60,6 +60,10 @@ const char* to_string(ConnectionResult result) noexcept {
       return "closed_by_us";
     case ConnectionResult::kDrained:
       return "drained";
+    case ConnectionResult::kTakenOver:
+      return "taken_over";
+    case ConnectionResult::kHandedOver:
+      return "handed_over";
     case ConnectionResult::kFailedTransport:
       return "failed_transport";
     case ConnectionResult::kFailedProtocol:
@@ -486,6 +490,24 @@ void Gateway::drain(Instant now) {
       connections_.end(connection, ConnectionResult::kRefusedDraining, false);  // half open
     }
   });
+}
+
+void Gateway::hand_over(Instant now) {
+  const Step step(*this, now);
+  drain_.begin();
+  connections_.for_each([&](Connection& connection) {
+    if (connection.server) {
+      connection.is_paused = connection.transport->pause(connection.id);
+      path_.pump(now, connection);
+    } else {
+      connections_.end(connection, ConnectionResult::kRefusedDraining, false);  // half open
+    }
+  });
+}
+
+bool Gateway::take_over(Instant now, Bytes saved) {
+  const Step step(*this, now);
+  return acceptor_.take_over(now, saved, now + orphan_max_);
 }
 
 void Gateway::end_drain(Instant now) {

@@ -123,6 +123,13 @@ class Gateway {
   // Refuses new connections and ends the others in order, without failing a call: see Drain. Over when stats() says
   // that no connection is open; poll run() until then.
   void drain(Instant now);
+  // As drain(), for a process that is followed by another one: what a wire can carry over does not end for its client. Each is
+  // written down when all its calls have been answered; the others are drained.
+  void hand_over(Instant now);
+  [[nodiscard]] std::vector<std::vector<uint8_t>> take_handed_over() { return drain_.take_handed_over(); }
+  // In the next process: the connection goes on. False: it could not, and its client has been told where that was possible. To be
+  // called before the first run(), on the core with the same index of as many cores.
+  bool take_over(Instant now, Bytes saved);
   // Takes connections and calls again.
   void end_drain(Instant now);
   // Disconnects all, whatever they are doing: for a drain that has to come to an end.

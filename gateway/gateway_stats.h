@@ -79,6 +79,8 @@ enum class ConnectionResult : uint8_t {
   kClosedByPeer,
   kClosedByUs,            // shutdown, or a drain that had to come to an end
   kDrained,               // ended in order: every call that it had taken was answered
+  kTakenOver,             // from the process before this one: accepted by it, and established since
+  kHandedOver,            // to the process after this one
   kFailedTransport,       // retries exhausted, NAK, malformed packets of the peer; a TCP connection that was reset or silent
   kFailedProtocol,        // RPC-over-RDMA violation
   kFailedBackend,         // the backend closed

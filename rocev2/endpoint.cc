@@ -58,6 +58,15 @@ Endpoint::~Endpoint() {
 }
 
 Result<rc::RcQp*> Endpoint::create_qp(const rc::RcOptions& options) {
+  return create(options, [this] { return take_qpn(); });
+}
+
+Result<rc::RcQp*> Endpoint::create_qp(const rc::RcOptions& options, verbs::Qpn qpn) {
+  return create(options, [&] { return take_qpn(qpn); });
+}
+
+template <typename Take>
+Result<rc::RcQp*> Endpoint::create(const rc::RcOptions& options, Take&& take_number) {
   if (!rc::check(options).ok()) {
     return fail(Error::kBadValue);
   }
@@ -66,7 +75,7 @@ Result<rc::RcQp*> Endpoint::create_qp(const rc::RcOptions& options) {
   if (qps_.in_use() == qps_.capacity() || (answers_reads && !replays_left)) {
     return fail(Error::kNoResources);
   }
-  const Result<verbs::Qpn> qpn = take_qpn();
+  const Result<verbs::Qpn> qpn = take_number();
   if (!qpn.ok()) {
     return fail(qpn.error());
   }
@@ -208,6 +217,21 @@ Result<verbs::Qpn> Endpoint::take_qpn() {
   }
   CW_ASSERT(resting_.push(Slot{slot.index, slot.generation}));
   return fail(Error::kNoResources);
+}
+
+// All slots go once through the ring, but for the one that is taken.
+Result<verbs::Qpn> Endpoint::take_qpn(verbs::Qpn wanted) {
+  const rc::QpnParts parts = codec_.decode(wanted);
+  bool found = false;
+  for (uint32_t left = resting_.size(); left > 0; --left) {
+    const Slot slot = resting_.pop();
+    if (slot.index == parts.slot && parts.core == options_.core.index && codec_.encode(parts) == wanted) {
+      found = true;
+    } else {
+      CW_ASSERT(resting_.push(Slot{slot.index, slot.generation}));
+    }
+  }
+  return found ? Result<verbs::Qpn>(wanted) : fail(Error::kNoResources);
 }
 
 void Endpoint::insert(uint32_t qpn, RcQp* qp) {

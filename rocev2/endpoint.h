@@ -79,6 +79,9 @@ class Endpoint {
   // A new queue pair in INIT; receives may be posted. kNoResources when qp_max are in use, kBadValue for options out of range.
   // The pointer is valid until destroy_qp.
   [[nodiscard]] Result<RcQp*> create_qp(const rc::RcOptions& options);
+  // The same with a number that an endpoint with the same key, core and qp_max has given in another process. kNoResources also
+  // when it is no such number, or in use.
+  [[nodiscard]] Result<RcQp*> create_qp(const rc::RcOptions& options, verbs::Qpn qpn);
   // INIT -> RTR: requests of the peer are executed from now on. kBadState, or kBadValue when the peer's values are out of range.
   [[nodiscard]] Status to_rtr(RcQp& qp, const rc::RcConnect& connect);
   // RTR -> RTS: work may be posted.
@@ -167,6 +170,9 @@ class Endpoint {
 
   [[nodiscard]] RcQp* lookup(uint32_t qpn) const;
   [[nodiscard]] Result<verbs::Qpn> take_qpn();
+  [[nodiscard]] Result<verbs::Qpn> take_qpn(verbs::Qpn wanted);
+  template <typename Take>
+  [[nodiscard]] Result<RcQp*> create(const rc::RcOptions& options, Take&& take_number);
   // One queue pair's acknowledgement, and one queue pair's turn. False when there was no header buffer.
   [[nodiscard]] bool send_acknowledgement(wire::TxBatch& batch);
   [[nodiscard]] bool send_turn(Instant now, wire::TxBatch& batch);

@@ -82,10 +82,10 @@ const char* attempt_result(uint32_t index) {
 }
 // How connections ended that had carried calls.
 using Ending = gateway::ConnectionResult;
-constexpr std::array<Ending, 11> kEndings = {Ending::kClosedByPeer,         Ending::kClosedByUs,        Ending::kDrained,
-                                             Ending::kFailedTransport,      Ending::kFailedProtocol,    Ending::kFailedBackend,
-                                             Ending::kFailedBackendTimeout, Ending::kFailedReadTimeout, Ending::kFailedSlowReads,
-                                             Ending::kFailedReplyTimeout,   Ending::kFailedStarved};
+constexpr std::array<Ending, 12> kEndings = {Ending::kClosedByPeer,    Ending::kClosedByUs,           Ending::kDrained,
+                                             Ending::kHandedOver,      Ending::kFailedTransport,      Ending::kFailedProtocol,
+                                             Ending::kFailedBackend,   Ending::kFailedBackendTimeout, Ending::kFailedReadTimeout,
+                                             Ending::kFailedSlowReads, Ending::kFailedReplyTimeout,   Ending::kFailedStarved};
 uint64_t connections(const Core& core, Ending how) {
   return core.gateway.connections[static_cast<size_t>(how)];
 }
@@ -348,6 +348,9 @@ const MetricRow kRows[] = {
             }),
     counter("causeway_connections_closed_total", "Established connections that ended, by reason.", kAll, {}, kEndingReasons,
             [](const Core& c, At i) { return number(connections(c, kEndings[i.label])); }),
+    counter("causeway_connections_taken_over_total",
+            "Connections that went on when this process followed another one (causewayctl restart).", kAll, {}, {},
+            [](const Core& c, At) { return number(connections(c, Ending::kTakenOver)); }),
     counter("causeway_connections_refused_total", "Connection requests that this gateway refused, by reason.", kAll,
             {"reason", "acl"}, {}, [](const Core& c, At) { return number(connections(c, Ending::kRefusedAcl)); }),
     counter("causeway_connections_refused_total", "", kAll, {"reason", "limit"}, {},

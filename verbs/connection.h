@@ -115,4 +115,10 @@ struct AcceptedConnection {
   ConnectionLimits limits;
 };
 
+struct ResumedConnection {
+  ConnectionId connection;
+  QueuePair* queue_pair = nullptr;
+  ConnectionLimits limits;
+};
+
 }  // namespace cw::verbs

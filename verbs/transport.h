@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "base/result.h"
 #include "base/time.h"
@@ -57,6 +58,22 @@ class Transport {
   virtual void disconnect(Instant now, ConnectionId connection) = 0;
   // Ends the queue pair, without completions for what is pending, and the id. Says nothing to the peer: disconnect() does.
   virtual void destroy(ConnectionId connection) = 0;
+
+  // Passive. A process may be followed by another one whose transport goes on with the connection: the peer notices a pause.
+  //
+  //   pause() -> save() -> destroy()   |   in the next process: resume(), as if established
+  //
+  // No message of the peer is begun any more; what has begun is finished. False: on this wire connections end with their process.
+  [[nodiscard]] virtual bool pause(ConnectionId /*connection*/) { return false; }
+  // Appends what the next process needs. False: something is under way still. True: the peer is not told when the connection ends
+  // here; only destroy() may follow.
+  [[nodiscard]] virtual bool save(ConnectionId /*connection*/, std::vector<uint8_t>& /*out*/) { return false; }
+  // `saved`: of a process with the same number of cores and the same key for queue pair numbers. `options` count as in accept(),
+  // without private data. kBadValue: it is nothing that save() has written, or for an address that is not ours any more.
+  // kNoResources: no room; the peer is told that the connection is over.
+  [[nodiscard]] virtual Result<ResumedConnection> resume(Instant /*now*/, Bytes /*saved*/, const ConnectionOptions& /*options*/) {
+    return fail(Error::kUnsupported);
+  }
 
   // A queue pair with completions or a change of state; each once until the next news. False when there is none.
   [[nodiscard]] virtual bool poll_ready(ReadyQueuePair& out) = 0;

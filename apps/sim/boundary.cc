@@ -106,7 +106,8 @@ std::optional<Scenario> parse_boundary(std::string_view text) {
 }
 
 std::vector<FaultKind> boundary_kinds() {
-  return {FaultKind::kDisconnect, FaultKind::kDrainGateway, FaultKind::kKillGateway, FaultKind::kKillClient};
+  return {FaultKind::kDisconnect, FaultKind::kDrainGateway, FaultKind::kHandOverGateway, FaultKind::kKillGateway,
+          FaultKind::kKillClient};
 }
 
 std::vector<FaultKind> byte_boundary_kinds() {

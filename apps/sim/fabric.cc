@@ -308,6 +308,8 @@ void Fabric::serve_gateway(Instant host_now) {
   if (draining_ && gateway_->gateway.is_quiet()) {
     kill_gateway();
     make_gateway();
+  } else if (handing_over_ && gateway_->gateway.stats().connections_open == 0) {
+    end_hand_over();
   }
 }
 

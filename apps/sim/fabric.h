@@ -106,6 +106,7 @@ class Fabric {
   void make_gateway();
   void make_client(uint32_t index);
   void kill_gateway();
+  void end_hand_over();
   void kill_client(uint32_t index);
   void make_cables();
   [[nodiscard]] Instant next_event() const;
@@ -160,9 +161,11 @@ class Fabric {
   Chain starved_;
   bool clients_close_ = false;
   bool gateway_closes_ = false;
-  bool shut_down_ = false;          // this life of the gateway has been told to end
-  bool draining_ = false;           // and may start again as soon as it is quiet
-  bool clients_timed_out_ = false;  // some client, alive or dead, gave up waiting for an answer
+  bool shut_down_ = false;                         // this life of the gateway has been told to end
+  bool handing_over_ = false;                      // likewise, and to hand over its connections
+  std::vector<std::vector<uint8_t>> handed_over_;  // by the last process, for the next one
+  bool draining_ = false;                          // and may start again as soon as it is quiet
+  bool clients_timed_out_ = false;                 // some client, alive or dead, gave up waiting for an answer
   TraceHash hash_;
   uint64_t frames_ = 0;
   uint64_t segments_ = 0;  // of streams, that arrived

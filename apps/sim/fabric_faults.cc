@@ -1,5 +1,6 @@
 // How processes come and go, and how the faults that are not a link's are acted out.
 #include <algorithm>
+#include <utility>
 
 #include "apps/sim/fabric.h"
 #include "apps/sim/reload.h"
@@ -29,6 +30,9 @@ void Fabric::make_gateway() {
   watch_.reset();
   hosts_[kGateway] = HostClock{.offset = hosts_[kGateway].offset};
   set_backend_mood();
+  for (const std::vector<uint8_t>& saved : std::exchange(handed_over_, {})) {
+    (void)gateway_->gateway.take_over(clock_of(kGateway), saved);
+  }
   if (gateway_closes_) {
     gateway_->gateway.shut_down(clock_of(kGateway));
   }
@@ -89,6 +93,15 @@ void Fabric::kill_gateway() {
     burst_.clear();
     draining_ = false;
     shut_down_ = false;
+    handing_over_ = false;
+  }
+}
+
+// The process ends, and leaves behind what it has written down.
+void Fabric::end_hand_over() {
+  if (handing_over_) {
+    handed_over_ = gateway_->gateway.take_handed_over();
+    kill_gateway();
   }
 }
 
@@ -135,6 +148,12 @@ void Fabric::begin(Happening& happening) {
       if (gateway_ != nullptr) {
         gateway_->gateway.shut_down(clock_of(kGateway));
         shut_down_ = true;
+      }
+      break;
+    case FaultKind::kHandOverGateway:
+      if (gateway_ != nullptr && !shut_down_ && !handing_over_) {
+        gateway_->gateway.hand_over(clock_of(kGateway));
+        handing_over_ = true;
       }
       break;
     case FaultKind::kDisconnect:
@@ -186,6 +205,12 @@ void Fabric::end(Happening& happening) {
     case FaultKind::kReload:
       reload(restored_options(options_));
       hosts_[kGateway].dirty = true;
+      return;
+    case FaultKind::kHandOverGateway:
+      end_hand_over();
+      if (gateway_ == nullptr) {
+        make_gateway();
+      }
       return;
     case FaultKind::kDrainGateway:
       draining_ = shut_down_;

@@ -66,6 +66,8 @@ const char* to_string(FaultKind kind) noexcept {
       return "kill_client";
     case FaultKind::kDrainGateway:
       return "drain_gateway";
+    case FaultKind::kHandOverGateway:
+      return "hand_over_gateway";
     case FaultKind::kDisconnect:
       return "disconnect";
     case FaultKind::kReload:

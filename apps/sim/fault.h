@@ -30,6 +30,9 @@ enum class FaultKind : uint8_t {
   kKillClient,
   // The gateway shuts down in order at `from` and starts again when it is quiet, but not before `until`
   kDrainGateway,
+  // The gateway hands its connections over to the next process, from `from` on. It is gone when none is left, at `until` at the
+  // latest, and then the next one is there
+  kHandOverGateway,
   // The client disconnects one connection at `from`, and opens another
   kDisconnect,
   // The gateway gets another configuration at `from`, drawn from the fault's seed, and its first one again at `until`

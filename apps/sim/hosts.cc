@@ -216,9 +216,7 @@ node::NodeOptions gateway_node_options(const WorldOptions& options) {
   node::NodeOptions node = sim_node_options(options, 1, false);
   node.endpoint.core = options.core;
   node.cm.core = options.core;
-  if (options.core.count > 1) {
-    node.endpoint.qpn_key = options.seed + 1;
-  }
+  node.endpoint.qpn_key = options.seed + 1;  // the next process has it, too
   if (options.half_open_max > 0) {
     node.cm.prefix.half_open_max = options.half_open_max;
   }

@@ -250,9 +250,9 @@ Fault draw_stream_fault(Draw& draw, const Scenario& scenario, uint32_t client) {
 // Of a process: what ends streams without a word of theirs, or makes their time pass.
 Fault draw_process_fault(Draw& draw, const Scenario& scenario, uint32_t client) {
   Fault fault;
-  fault.kind =
-      draw.of({FaultKind::kKillGateway, FaultKind::kKillClient, FaultKind::kKillClient, FaultKind::kDrainGateway,
-               FaultKind::kDisconnect, FaultKind::kPauseGateway, FaultKind::kClockJumpGateway, FaultKind::kStarvePackets});
+  fault.kind = draw.of({FaultKind::kKillGateway, FaultKind::kKillClient, FaultKind::kKillClient, FaultKind::kDrainGateway,
+                        FaultKind::kHandOverGateway, FaultKind::kHandOverGateway, FaultKind::kDisconnect,
+                        FaultKind::kPauseGateway, FaultKind::kClockJumpGateway, FaultKind::kStarvePackets});
   fault.client = client;
   const auto phase_ns = static_cast<uint64_t>(scenario.phase_one.to_ns());
   fault.from = Duration::ns(static_cast<int64_t>(draw.word() % phase_ns));

@@ -88,7 +88,7 @@ void GatewayWatch::on_notice(const gateway::Notice& notice) {
   const bool has_qpn = notice.local_qpn.value() != 0;
   const Name name{notice.local_qpn, has_qpn ? IpAddress() : notice.peer, has_qpn ? uint16_t{0} : notice.peer_port};
   const auto open = std::find(open_.begin(), open_.end(), name);
-  if (notice.result == ConnectionResult::kAccepted) {
+  if (notice.result == ConnectionResult::kAccepted || notice.result == ConnectionResult::kTakenOver) {
     verdict_.expect(open == open_.end(), Oracle::kEndState, "a connection was accepted twice");
     open_.push_back(name);
     return;
@@ -107,7 +107,8 @@ void GatewayWatch::on_notice(const gateway::Notice& notice) {
       notice.result == ConnectionResult::kRefusedDraining || notice.result == ConnectionResult::kFailedHandshake ||
       notice.result == ConnectionResult::kClosedByPeer || notice.result == ConnectionResult::kClosedByUs ||
       notice.result == ConnectionResult::kFailedBackend || notice.result == ConnectionResult::kFailedTransport ||
-      notice.result == ConnectionResult::kFailedProtocol || notice.result == ConnectionResult::kDrained;
+      notice.result == ConnectionResult::kFailedProtocol || notice.result == ConnectionResult::kDrained ||
+      notice.result == ConnectionResult::kHandedOver;
   verdict_.expect(before_accept, Oracle::kEndState, "a connection ended that was never accepted, or ended twice");
 }
 

@@ -24,12 +24,15 @@ bool World::finish(Duration limit) {
 }
 
 void World::step() {
-  server->turn(now);
-  transmit(server->node, server->packets, 1);
+  if (server != nullptr) {
+    server->turn(now);
+    transmit(server->node, server->packets, 1);
+  }
   peer->node.on_deadline(now);
   (void)peer->driver.turn(now);
   transmit(peer->node, peer->packets, 0);
-  Instant next = earlier(link.next_at(), earlier(server->next_deadline(), peer->next_deadline()));
+  Instant next = earlier(link.next_at(), peer->next_deadline());
+  next = server != nullptr ? earlier(next, server->next_deadline()) : next;
   next = earlier(next, now + Duration::ms(1));  // the load driver's own pauses
   now = std::max(next, now + Duration::ns(100));
   std::array<std::vector<std::vector<uint8_t>>, 2> bursts;
@@ -37,7 +40,9 @@ void World::step() {
     Frame frame = link.take();
     bursts[frame.to == 0 ? 0 : 1].push_back(std::move(frame.raw));
   }
-  undeliverable += deliver_frames(now, server->node, server->packets, bursts[0]);
+  if (server != nullptr) {
+    undeliverable += deliver_frames(now, server->node, server->packets, bursts[0]);
+  }
   undeliverable += deliver_frames(now, peer->node, peer->packets, bursts[1]);
 }
 
@@ -45,6 +50,22 @@ void World::restart_gateway() {
   server.reset();
   ++generation_;
   server = std::make_unique<GatewayHost>(options_, options_.seed * 3 + 1 + 1000 * generation_);
+}
+
+std::vector<std::vector<uint8_t>> World::end_handing_over(Duration patience) {
+  server->gateway.hand_over(now);
+  (void)run_until(patience, [](World& world) { return world.server->gateway.stats().connections_open == 0; });
+  std::vector<std::vector<uint8_t>> handed_over = server->gateway.take_handed_over();
+  server.reset();
+  return handed_over;
+}
+
+uint32_t World::hand_over_gateway(Duration patience, Duration away) {
+  const std::vector<std::vector<uint8_t>> handed_over = end_handing_over(patience);
+  run_for(away);
+  restart_gateway();
+  return static_cast<uint32_t>(std::ranges::count_if(
+      handed_over, [this](const std::vector<uint8_t>& saved) { return server->gateway.take_over(now, saved); }));
 }
 
 void World::deliver(node::Node& node, BufferPool& pool, const std::vector<uint8_t>& raw) {

@@ -43,16 +43,23 @@ class World {
 
   // The gateway's process dies without a word and starts again, the second time with another inline size.
   void restart_gateway();
+  // It hands its connections over, for `patience` at most, and is gone. What it has written down.
+  [[nodiscard]] std::vector<std::vector<uint8_t>> end_handing_over(Duration patience);
+  // The same, and the next one is there after `away`. Says how many connections went on.
+  uint32_t hand_over_gateway(Duration patience, Duration away);
   void restart_gateway_saying(uint32_t inline_bytes) {
     options_.gateway_inline_bytes = inline_bytes;
     restart_gateway();
   }
 
+  // What the next gateway is made of.
+  [[nodiscard]] WorldOptions& options() { return options_; }
+
   void deliver(node::Node& node, BufferPool& pool, const std::vector<uint8_t>& raw);
 
   Instant now = Instant::from_ns(1'000'000'000);
   FaultyLink link;
-  std::unique_ptr<GatewayHost> server;
+  std::unique_ptr<GatewayHost> server;  // nullptr while it is away
   std::unique_ptr<ClientHost> peer;
   uint64_t undeliverable = 0;  // no buffer, or longer than one
 

@@ -160,6 +160,11 @@ Json reload(const Request& request, const AdminCaller& caller, const AdminTarget
           {"changes", changes}};
 }
 
+Json restart(const Request&, const AdminCaller& caller, const AdminTarget& target) {
+  std::string problem;
+  return target.control.restart(caller.who, problem) ? Json{{"restarting", true}} : error_json(problem, "failed");
+}
+
 Json ping_start(const Request& request, const AdminCaller&, const AdminTarget& target) {
   const auto number = [&request](const char* name) {
     const std::string_view text = request.argument(name);
@@ -287,6 +292,7 @@ constexpr std::array kCommands = {
     Command{"settings", false, {"prefix"}, settings, "every setting; with a prefix, those that begin with it"},
     Command{"reload_preview", false, {}, reload, "what a reload would change"},
     Command{"reload", true, {}, reload, "read the configuration file again"},
+    Command{"restart", true, {}, restart, "the program that is installed follows in this process; connections of RoCE go on"},
     Command{"capture_show", false, {}, capture_show, "whether frames are captured"},
     Command{"capture_start",
             true,

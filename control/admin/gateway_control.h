@@ -46,6 +46,9 @@ class GatewayControl {
   virtual void set_log_level(const std::string& who, LogLevel level) = 0;
   // Reads the configuration file again; with `dry_run` only says what would change.
   [[nodiscard]] virtual ReloadReport reload(const std::string& who, bool dry_run) = 0;
+  // Begins to end, and the program that is installed by now follows in this process: connections of RoCE go on there. False, and
+  // one sentence in `problem`, when it could not follow; nothing has changed then.
+  [[nodiscard]] virtual bool restart(const std::string& who, std::string& problem) = 0;
   // False, and one sentence in `problem`, when there is no capture then.
   [[nodiscard]] virtual bool start_capture(const std::string& who, const capture::CaptureOrder& order, std::string& problem) = 0;
   [[nodiscard]] virtual capture::CaptureStatus stop_capture(const std::string& who) = 0;

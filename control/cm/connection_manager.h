@@ -52,6 +52,19 @@
 
 namespace cw::cm {
 
+// What both ends of an established connection know of it.
+struct EstablishedState {
+  CmAddress address;
+  uint32_t local_comm_id = 0;
+  uint32_t remote_comm_id = 0;
+  verbs::Qpn local_qpn;
+  verbs::Qpn remote_qpn;
+  uint64_t transaction_id = 0;       // of our DREQ
+  uint64_t peer_transaction_id = 0;  // of the REQ or REP that it was made with
+  bool passive = false;
+  uint8_t ack_timeout_code = 0;
+};
+
 class ConnectionManager {
  public:
   // `random` must be a CSPRNG in production and outlive the manager.
@@ -102,6 +115,14 @@ class ConnectionManager {
   // Both. Ends a connection in any state: DREQ where it was established, else REJ. Exactly one ending event follows, unless one
   // is there already. The queue pair may be destroyed before that event.
   void disconnect(Instant now, ConnectionId connection);
+
+  // A process that is followed by another one takes leave of nobody: what the next one has to know of an established connection,
+  // nullopt of any other. The connection is forgotten here with forget(), without a word to the peer and without an event.
+  [[nodiscard]] std::optional<EstablishedState> saved(ConnectionId connection);
+  void forget(ConnectionId connection);
+  // In the next process, before it has connections of its own. kNoResources: no room, or its communication id is in use or
+  // no id of this core's.
+  [[nodiscard]] Result<ConnectionId> resume(const EstablishedState& state);
 
   [[nodiscard]] const CmStats& stats() const { return stats_; }
   // Connections that have not ended; half-open ones included.

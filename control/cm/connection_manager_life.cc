@@ -224,6 +224,50 @@ void ConnectionManager::release(Connection& connection) {
   table_.destroy(connection);
 }
 
+std::optional<EstablishedState> ConnectionManager::saved(ConnectionId id) {
+  const Connection* connection = table_.find(id);
+  if (connection == nullptr || connection->state != ConnectionState::kEstablished || connection->has_event()) {
+    return std::nullopt;
+  }
+  return EstablishedState{.address = connection->address,
+                          .local_comm_id = connection->local_comm_id,
+                          .remote_comm_id = connection->remote_comm_id,
+                          .local_qpn = connection->local_qpn,
+                          .remote_qpn = connection->remote_qpn,
+                          .transaction_id = connection->transaction_id,
+                          .peer_transaction_id = connection->peer_transaction_id,
+                          .passive = connection->passive,
+                          .ack_timeout_code = connection->ack_timeout_code};
+}
+
+void ConnectionManager::forget(ConnectionId id) {
+  Connection* connection = table_.find(id);
+  if (connection != nullptr && connection->state == ConnectionState::kEstablished && !connection->has_event()) {
+    connection->kept = Kept::kNone;
+    release(*connection);
+  }
+}
+
+Result<ConnectionId> ConnectionManager::resume(const EstablishedState& state) {
+  const bool is_known = table_.find_by_remote_id(state.address, state.remote_comm_id) != nullptr;
+  Connection* connection = live_count_ >= options_.connection_max || is_known ? nullptr : table_.create(state.local_comm_id);
+  if (connection == nullptr) {
+    return fail(Error::kNoResources);
+  }
+  connection->address = state.address;
+  connection->remote_comm_id = state.remote_comm_id;
+  connection->local_qpn = state.local_qpn;
+  connection->remote_qpn = state.remote_qpn;
+  connection->transaction_id = state.transaction_id;
+  connection->peer_transaction_id = state.peer_transaction_id;
+  connection->passive = state.passive;
+  connection->ack_timeout_code = state.ack_timeout_code;
+  connection->was_announced = true;
+  table_.set_remote(*connection);
+  set_state(*connection, ConnectionState::kEstablished);
+  return connection->id();
+}
+
 bool ConnectionManager::is_consistent() const {
   uint32_t live = 0;
   uint32_t half_open = 0;

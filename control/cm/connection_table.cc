@@ -38,14 +38,25 @@ Connection* ConnectionTable::create() {
   if (size_ == capacity_) {
     return nullptr;
   }
+  uint32_t local_comm_id = 0;
+  do {
+    local_comm_id = (random_.next_u32() << core_.bits()) | core_.index;
+  } while (local_comm_id == 0 || find_by_local_id(local_comm_id) != nullptr);
+  return create(local_comm_id);
+}
+
+Connection* ConnectionTable::create(uint32_t local_comm_id) {
+  const uint32_t core_mask = (1u << core_.bits()) - 1;
+  if (size_ == capacity_ || local_comm_id == 0 || (local_comm_id & core_mask) != core_.index ||
+      find_by_local_id(local_comm_id) != nullptr) {
+    return nullptr;
+  }
   const uint32_t slot = free_[free_head_];
   free_head_ = free_head_ + 1 == capacity_ ? 0 : free_head_ + 1;
   ++size_;
   Connection& connection = connections_[slot];
   ++connection.generation;
-  do {
-    connection.local_comm_id = (random_.next_u32() << core_.bits()) | core_.index;
-  } while (connection.local_comm_id == 0 || find_by_local_id(connection.local_comm_id) != nullptr);
+  connection.local_comm_id = local_comm_id;
   connection.transaction_id = random_.next_u64();
   link(by_local_id_, &Connection::next_by_local_id, bucket_of_local(connection.local_comm_id), connection);
   return &connection;

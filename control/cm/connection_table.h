@@ -25,6 +25,8 @@ class ConnectionTable {
 
   // A fresh connection, its local_comm_id random but for the core in the low bits; or nullptr when all slots are in use.
   [[nodiscard]] Connection* create();
+  // The same with this id; nullptr also when it is in use, or none of this core's.
+  [[nodiscard]] Connection* create(uint32_t local_comm_id);
   // Takes it out of every index. The caller has taken it out of lists and timers.
   void destroy(Connection& connection);
 

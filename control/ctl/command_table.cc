@@ -11,6 +11,7 @@
 #include "control/ctl/run_manual.h"
 #include "control/ctl/run_ping.h"
 #include "control/ctl/run_report.h"
+#include "control/ctl/run_restart.h"
 #include "control/ctl/run_top.h"
 
 namespace cw::control {
@@ -351,6 +352,19 @@ const std::array kCommands = {
             .access = Access::kChange,
             .parameters = kReloadParameters,
             .run = run_reload},
+    Command{
+        .object = "restart",
+        .verb = "",
+        .help = "Let the program that is installed now follow in this process; RoCE clients stay connected.",
+        .access = Access::kChange,
+        .request = "restart",
+        .run = run_restart,
+        .details =
+            "For an upgrade, and for settings that wait for a restart. "
+            "The new program reads the configuration file first: when it says no, nothing changes. "
+            "RoCE clients notice a pause; those of iWARP and of RDMA devices, and whoever has no answer within half a second, "
+            "connect anew. It waits until the gateway answers again. "
+            "The exit status is 4 when connections did not go on."},
     Command{.object = "doctor",
             .verb = "",
             .help = "Name what is missing on this host for a configuration, and the command that fixes it. Needs no gateway.",

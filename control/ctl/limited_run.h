@@ -7,13 +7,9 @@
 #include <string>
 #include <vector>
 
-namespace cw::control {
+#include "control/service/child_process.h"
 
-struct LimitedResult {
-  std::string text;  // what it printed, to stdout and stderr; as far as it got
-  int status = -1;   // exit status; -1: it has none, `problem` says why
-  std::string problem;
-};
+namespace cw::control {
 
 // `what` returns the exit status. The caller has no other thread. What is printed beyond `bytes_max` is left out.
 [[nodiscard]] LimitedResult run_limited(const std::function<int()>& what, std::chrono::milliseconds limit, size_t bytes_max);

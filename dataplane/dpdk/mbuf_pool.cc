@@ -4,7 +4,9 @@
 #include <rte_cpuflags.h>
 #include <rte_errno.h>
 #include <rte_lcore.h>
+#include <rte_memory.h>
 #include <rte_mempool.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <array>
@@ -82,6 +84,20 @@ rte_mempool* make_page_each(const char* name, uint32_t count, std::string& error
   return pool;
 }
 
+// Ordinary pages come one by one as they are touched, each at the price of an exception: here they are asked for together. DPDK
+// takes memory from the end of what it has; were it otherwise, this would only be in vain.
+void fault_in(uint64_t bytes) {
+  (void)rte_memseg_list_walk(
+      [](const rte_memseg_list* list, void* wanted) {
+        const uint64_t length = std::min<uint64_t>(*static_cast<uint64_t*>(wanted), list->len) & ~uint64_t{kPageBytes - 1};
+        if (list->external == 0 && list->page_sz == kPageBytes) {
+          (void)madvise(static_cast<uint8_t*>(list->base_va) + (list->len - length), length, MADV_POPULATE_WRITE);
+        }
+        return 0;
+      },
+      &bytes);
+}
+
 }  // namespace
 
 const char* pool_driver(bool swaps_16_bytes) {
@@ -104,6 +120,7 @@ std::unique_ptr<MbufPools> MbufPools::create(const MbufPoolSizes& sizes, std::st
         sizes.packet_data_bytes, kPageDataBytes);
     return nullptr;
   }
+  fault_in(control::pool_bytes(sizes, false));
   pools->packets_.mempool = sizes.a_page_each ? make_page_each("cw_packets", sizes.packet_buffers, error)
                                               : make("cw_packets", sizes.packet_buffers, packet_data_bytes, error);
   if (pools->packets_.mempool == nullptr) {
@@ -131,6 +148,9 @@ std::unique_ptr<MbufPools> MbufPools::create(const MbufPoolSizes& sizes, std::st
 }
 
 MbufPools::~MbufPools() {
+  if (kept_) {
+    return;
+  }
   rte_mempool_free(packets_.mempool);
   rte_mempool_free(large_.mempool);
   rte_mempool_free(views_);

@@ -40,6 +40,8 @@ class MbufPools final : public BufferPools {
   // EAL must be initialised. The sentence of `error` says which pool could not be made and how many bytes it wanted.
   [[nodiscard]] static std::unique_ptr<MbufPools> create(const MbufPoolSizes& sizes, std::string& error);
   ~MbufPools() override;
+  // The process ends, and its memory with it: DPDK would first fill what is given back with zeros, page by page.
+  void keep_until_exit() { kept_ = true; }
   MbufPools(const MbufPools&) = delete;
   MbufPools& operator=(const MbufPools&) = delete;
 
@@ -93,6 +95,7 @@ class MbufPools final : public BufferPools {
   };
 
   MbufPools() : packets_(*this), large_(*this) {}
+  bool kept_ = false;
   [[nodiscard]] static Usage usage(rte_mempool* pool, const Refusals& refused);
   // Every Buffer of `mempool` says that it goes back through `face`; done once, the private area survives alloc and free.
   static void stamp(rte_mempool* mempool, BufferPool* face);

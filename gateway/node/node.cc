@@ -102,7 +102,7 @@ bool Node::take(Instant now, Buffer* frame, uint16_t port) {
 
 void Node::on_datagram(Instant now, const wire::PacketView& view, uint16_t port) {
   // A queue pair's packets are held against its path; QP1 has none, so the address has to be ours.
-  if (!stations_[port].owns(view.destination()) || view.vlan != stations_[port].options().vlan) {
+  if (!is_own({.local = view.destination(), .vlan = view.vlan, .port = port})) {
     discard(port, wire::DropReason::kPathMismatch);
     return;
   }

@@ -79,6 +79,11 @@ class Node {
   [[nodiscard]] Endpoint& endpoint() { return endpoint_; }
   [[nodiscard]] link::Station& station(uint16_t port) { return stations_[port]; }
   [[nodiscard]] uint16_t port_count() const { return static_cast<uint16_t>(stations_.size()); }
+  // The address's own end is one of this node's. Precondition: the port is there.
+  [[nodiscard]] bool is_own(const cm::CmAddress& address) const {
+    const link::Station& station = stations_[address.port];
+    return station.owns(address.local) && station.options().vlan == address.vlan;
+  }
   // The path of a queue pair for a connection whose CM messages went over `address`.
   [[nodiscard]] wire::Path path_for(const cm::CmAddress& address, verbs::Qpn local, verbs::Qpn remote) const;
   // What `qp` is connected with as the peer's REQ asks; `ours` bounds the depths. `first_receive_psn` goes into our REP.

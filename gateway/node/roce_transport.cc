@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "gateway/node/saved_roce.h"
 #include "rocev2/rc/held_packets.h"
 #include "rocev2/rc/qp_fields.h"
 
@@ -380,6 +381,67 @@ void RoceTransport::disconnect(Instant now, verbs::ConnectionId connection) {
   if (record != nullptr && !(record->attempt != nullptr && record->attempt->resolving)) {
     node_.cm().disconnect(now, record->cm_id);
   }
+}
+
+bool RoceTransport::pause(verbs::ConnectionId connection) {
+  const Record* record = find(connection);
+  if (record == nullptr || record->qp == nullptr || record->attempt != nullptr) {
+    return false;
+  }
+  record->qp->pause();
+  return true;
+}
+
+bool RoceTransport::save(verbs::ConnectionId connection, std::vector<uint8_t>& out) {
+  const Record* record = find(connection);
+  if (record == nullptr || record->qp == nullptr || !record->qp->is_idle()) {
+    return false;
+  }
+  const std::optional<cm::EstablishedState> state = node_.cm().saved(record->cm_id);
+  if (!state) {
+    return false;
+  }
+  append(out, {.cm = *state, .rc = record->qp->connected()});
+  node_.cm().forget(record->cm_id);
+  return true;
+}
+
+Result<verbs::ResumedConnection> RoceTransport::resume(Instant now, Bytes saved, const verbs::ConnectionOptions& options) {
+  const std::optional<SavedRoce> state = parse_saved_roce(saved);
+  if (!state || state->cm.address.port >= node_.port_count() || !node_.is_own(state->cm.address)) {
+    return fail(Error::kBadValue);
+  }
+  const Result<cm::ConnectionId> cm_id = node_.cm().resume(state->cm);
+  if (!cm_id.ok()) {
+    return fail(cm_id.error());
+  }
+  rc::RcOptions rc_options = options_.rc;
+  rc_options.receive_bytes_max = options.receive_bytes_max;
+  rc_options.user_data = options.context;
+  Record* record = take_record();
+  const auto qp = record != nullptr ? node_.endpoint().create_qp(rc_options, state->cm.local_qpn)
+                                    : Result<rc::RcQp*>(fail(Error::kNoResources));
+  rc::RcConnect connect = state->rc;
+  connect.remote_qpn = state->cm.remote_qpn;
+  connect.path = node_.path_for(state->cm.address, state->cm.local_qpn, state->cm.remote_qpn);
+  connect.path.udp_source_port = state->rc.path.udp_source_port;
+  if (qp.ok()) {
+    record->qp = *qp;
+  }
+  if (!qp.ok() || !node_.endpoint().connect_qp(**qp, connect).ok()) {
+    node_.cm().disconnect(now, *cm_id);
+    if (record != nullptr) {
+      release(*record);
+    }
+    return fail(Error::kNoResources);
+  }
+  const bool inserted = by_cm_id_.insert(cm_id->value(), slot_of(*record));
+  CW_ASSERT(inserted);  // as much room as there are records, and a CM id comes once
+  record->cm_id = *cm_id;
+  record->address = state->cm.address;
+  record->remote_qpn = state->cm.remote_qpn;
+  record->context = options.context;
+  return verbs::ResumedConnection{id_of(*record), *qp, limits_of(connect.path_mtu_bytes)};
 }
 
 bool RoceTransport::poll_ready(verbs::ReadyQueuePair& out) {

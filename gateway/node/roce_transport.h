@@ -57,6 +57,10 @@ class RoceTransport final : public verbs::Transport {
   void establish(Instant now, verbs::ConnectionId connection) override;
   void disconnect(Instant now, verbs::ConnectionId connection) override;
   void destroy(verbs::ConnectionId connection) override;
+  [[nodiscard]] bool pause(verbs::ConnectionId connection) override;
+  [[nodiscard]] bool save(verbs::ConnectionId connection, std::vector<uint8_t>& out) override;
+  [[nodiscard]] Result<verbs::ResumedConnection> resume(Instant now, Bytes saved,
+                                                        const verbs::ConnectionOptions& options) override;
   [[nodiscard]] bool poll_ready(verbs::ReadyQueuePair& out) override;
   [[nodiscard]] uint32_t peek_ready(std::span<uint64_t> out) const override;
   [[nodiscard]] verbs::QueuePairInfo describe(verbs::ConnectionId connection) const override;

@@ -79,6 +79,7 @@ Status RcQp::to_rtr(const RcConnect& connect) {
   context_.hold_packets = selective_recovery_ ? std::min(connect.peer_hold_packets, uint16_t{HeldPackets::kSpan}) : uint16_t{0};
   send_.partial_reads = context_.hold_packets > 0;
   receive_.expected = connect.remote_first_psn;
+  receive_.msn = connect.msn & 0xff'ffff;
   receive_.responder_resources = std::min(receive_.responder_resources, connect.responder_resources);
   receive_.ack_psn = connect.remote_first_psn.minus(1);
   send_.window.begin_at(connect.local_first_psn, connect.initiator_depth);
@@ -88,6 +89,12 @@ Status RcQp::to_rtr(const RcConnect& connect) {
       ReadWindow(send_.read_window.packets_max(), std::max(send_.read_window.request_packets(), std::bit_floor(share)));
   send_.retries = Retries(connect.retry_count);
   send_.rnr_retries = Retries(connect.rnr_retry);
+  if (connect.resumes) {
+    established_ = true;
+    context_.awaits_late = selective_recovery_ && context_.hold_packets == 0;
+    owe_nak(receive_, wire::NakCode::kPsnSequenceError);
+    note_reply_due();
+  }
   const uint8_t exponent = connect.ack_timeout == 0 ? kAckTimeoutMax : connect.ack_timeout;
   send_.ack_timeout = std::clamp(exponent, kAckTimeoutMin, kAckTimeoutMax);
   context_.note(TransportEventKind::kConnected, connect.local_first_psn);
@@ -115,6 +122,38 @@ Status RcQp::drain() {
     signal_owner();
   }
   return {};
+}
+
+void RcQp::pause() {
+  receive_.paused = true;
+  prediction_.forget();
+  if (receive_.in_progress == wire::OpcodeKind::kReserved) {
+    drop_held(context_, receive_);
+  }
+}
+
+bool RcQp::is_idle() const {
+  const bool receives = receive_.message != nullptr || receive_.in_progress != wire::OpcodeKind::kReserved ||
+                        !context_.completions.empty() || owes_read_responses(receive_);
+  const bool sends = send_.queue_count > 0 || send_.window.una() != send_.window.limit_psn();
+  return state_ == QpState::kRts && receive_.paused && !receives && !sends;
+}
+
+RcConnect RcQp::connected() const {
+  return RcConnect{.path = path_,
+                   .remote_qpn = context_.remote,
+                   .remote_first_psn = receive_.expected,
+                   .local_first_psn = send_.window.next_psn(),
+                   .pkey = context_.pkey,
+                   .path_mtu_bytes = context_.mtu_bytes,
+                   .initiator_depth = send_.window.initiator_depth(),
+                   .responder_resources = receive_.responder_resources,
+                   .retry_count = send_.retries.max(),
+                   .rnr_retry = send_.rnr_retries.max(),
+                   .ack_timeout = send_.ack_timeout,
+                   .peer_hold_packets = context_.hold_packets,
+                   .resumes = true,
+                   .msn = receive_.msn};
 }
 
 RcQpInfo RcQp::info() const {

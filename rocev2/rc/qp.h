@@ -115,6 +115,14 @@ class alignas(kCacheLineBytes) RcQp final : public verbs::QueuePair,
   // already.
   void close() override;
 
+  // For a process that is followed by another one. From here on no message is begun: what begins one is dropped, and its sender
+  // is told by the next process to send it again. What has begun is finished.
+  void pause();
+  // Paused, and nothing is under way: connected() says all that there is to say of the connection.
+  [[nodiscard]] bool is_idle() const;
+  // What the queue pair would be connected with to go on as it is. Precondition: is_idle().
+  [[nodiscard]] RcConnect connected() const;
+
   // What must hold between calls; for tests, simulation and fuzzers.
   [[nodiscard]] bool is_consistent() const;
 

@@ -88,6 +88,10 @@ struct RcConnect {
   uint8_t ack_timeout = 14;
   // Packets behind a gap that the peer keeps and reports, as it has offered; 0: it is an ordinary peer.
   uint16_t peer_hold_packets = 0;
+  // The connection has lived in another process (RcQp::connected()): the PSNs are those that follow, and the peer is told which
+  // one is expected, as behind a gap, because what it sent meanwhile has got lost.
+  bool resumes = false;
+  uint32_t msn = 0;  // with `resumes`: messages of the peer completed, 24 bits
 };
 
 inline constexpr uint8_t kAckTimeoutMin = 8;                  // 1 ms: above any queueing in a data centre

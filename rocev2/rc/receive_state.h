@@ -34,6 +34,7 @@ struct ReceiveState {
   uint8_t acks_later = 0;      // valid when kAckLater: messages that it is for
   uint8_t nak_code = 0;        // kNak: the syndrome; kRnrNak: the timer code
   uint8_t min_rnr_timer = 0;
+  bool paused = false;          // no message is begun any more
   bool gap = false;             // a NAK for `expected` is out: say no more until it comes
   HeldPackets* held = nullptr;  // what came behind the gap; nullptr: nothing
   ReceivePool* pool = nullptr;  // nullptr: the receives are its own

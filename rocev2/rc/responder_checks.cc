@@ -18,6 +18,13 @@ bool carries_invalidate(const OpcodeTraits& traits) {
   return traits.ieth != OpcodeTraits::kAbsent;
 }
 
+// What would begin a message, or comes behind what would.
+bool is_for_the_next_process(const ReceiveState& state, const Verdict& verdict) {
+  const bool is_new = verdict.action == Action::kContinue || verdict.action == Action::kNakSequence ||
+                      verdict.reason == DropReason::kOutOfSequence;
+  return state.paused && state.in_progress == OpcodeKind::kReserved && is_new;
+}
+
 }  // namespace
 
 Verdict check_psn(const QpContext& context, const ReceiveState& state, wire::Psn psn) {
@@ -153,6 +160,10 @@ Verdict check_memory(const QpContext& context, const ReceiveState& state, const 
 
 void check_request(const QpContext& context, const ReceiveState& state, const wire::PacketView& view, Verdict& verdict) {
   verdict = check_psn(context, state, view.bth.psn);
+  if (is_for_the_next_process(state, verdict)) [[unlikely]] {
+    verdict = Verdict::ignore(DropReason::kPaused);
+    return;
+  }
   if (verdict.action == Action::kContinue) {
     verdict = check_opcode_sequence(state, *view.traits);
   }

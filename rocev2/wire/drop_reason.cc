@@ -48,6 +48,8 @@ const char* to_string(DropReason reason) noexcept {
       return "no_buffer";
     case DropReason::kRateLimited:
       return "rate_limited";
+    case DropReason::kPaused:
+      return "paused";
     case DropReason::kCount:
       break;
   }

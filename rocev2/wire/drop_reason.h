@@ -33,6 +33,7 @@ enum class DropReason : uint8_t {
   // Limits
   kNoBuffer,     // pool empty
   kRateLimited,  // CM request budget
+  kPaused,       // message for the process that follows this one: its sender is told there to send it again
   kCount,
 };
 

@@ -17,8 +17,10 @@ from made_pages import Kept, between_marks, run
 
 HERE = Path(__file__).resolve().parent
 PROGRAM = "stalls.py"
-ORDER = ("upgrade", "restart", "kill")
+ORDER = ("hand-over", "hand-over-4k", "upgrade", "restart", "kill")
 WORDS = {
+    "hand-over": "followed by the next one (`causewayctl restart`), with hugepages",
+    "hand-over-4k": "followed by the next one, without hugepages",
     "upgrade": "drained, ended, next one started",
     "restart": "ended by SIGTERM, next one started",
     "kill": "killed, next one started",

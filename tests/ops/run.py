@@ -17,10 +17,12 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 from pathlib import Path
 from typing import Callable
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
 
 import backend_cases  # noqa: E402
 import configuration_cases  # noqa: E402
@@ -94,6 +96,14 @@ def names_of_those_alone() -> set[str]:
     return {name for module in MODULES for name in getattr(module, "ALONE", ())}
 
 
+def _where(error: Exception) -> str:
+    """The line of the case that an error comes from which does not say so itself."""
+    if isinstance(error, LabError):
+        return ""
+    own = [each for each in traceback.extract_tb(error.__traceback__) if Path(each.filename).parent == HERE and each.name != "run_case"]
+    return f" ({Path(own[-1].filename).name}:{own[-1].lineno}: {own[-1].line})" if own else ""
+
+
 def run_case(case: Case, box: Box, of_failure: Callable[[], str]) -> str:
     """'ok', what `of_failure` says ('FAIL' or 'again') or 'skip'; prints the line."""
     name, body = case
@@ -108,7 +118,7 @@ def run_case(case: Case, box: Box, of_failure: Callable[[], str]) -> str:
         return "skip"
     except (LabError, OSError, subprocess.SubprocessError, ValueError, KeyError) as error:
         outcome = of_failure()
-        print(f"{outcome} {name}: {error}\n     logs: {box.directory}", flush=True)
+        print(f"{outcome} {name}: {error}{_where(error)}\n     logs: {box.directory}", flush=True)
         return outcome
     print(f"ok {name} ({time.monotonic() - start:.1f} s)", flush=True)
     return "ok"

@@ -91,7 +91,7 @@ class Gateway:
         program = default_program()
         if not program.exists():
             raise LabError(f"no {program}: build it, or name it in CAUSEWAYD")
-        config = RUN / "causeway.toml"
+        config = self._config = RUN / "causeway.toml"
         config.write_text(
             config_text(
                 poll_lcores=min(1, (os.cpu_count() or 1) - 1),
@@ -112,6 +112,13 @@ class Gateway:
                 left.unlink(missing_ok=True)
         self._daemon.start()
         self._daemon.wait_for_line(r"^causewayd: ready", timeout)
+
+    def use_hugepages(self, wanted: bool) -> None:
+        """From the next start on. There have to be some."""
+        text = self._config.read_text()
+        self._config.write_text(
+            text.replace(f"hugepages = {str(not wanted).lower()}", f"hugepages = {str(wanted).lower()}")
+        )
 
     @property
     def pid(self) -> int:

@@ -5,13 +5,14 @@ pause that an application sees. What it is made of is told by the gateway: how l
 The figures go to stalls.json beside the logs; ../stalls.py makes the tables of them.
 """
 
+import contextlib
 import hashlib
 import json
 import time
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Callable
+from typing import Callable, Iterator
 
 from lab import image
 from lab.daemon import LabError, wait_until
@@ -20,6 +21,8 @@ from lab.gateway import Gateway
 from lab.rig import Rig
 
 WRITE_BYTES = 65536
+HUGEPAGES = Path("/proc/sys/vm/nr_hugepages")
+HUGEPAGES_WANTED = 300  # 2 MiB each
 BEFORE = 20  # writes that are done before the trouble
 AFTER = 20
 LIMIT_S = 240
@@ -42,7 +45,7 @@ done
 class Stall:
     """Seconds, but for the names."""
 
-    what: str  # upgrade, restart, kill
+    what: str  # of TROUBLES
     nfs: str
     options: str  # of the mount, beyond version and transport
     wire: str
@@ -80,13 +83,48 @@ def kill(gateway: Gateway) -> tuple[float, float]:
     return 0.0, time.monotonic() - start
 
 
-TROUBLES: dict[str, Callable[[Gateway], tuple[float, float]]] = {"upgrade": upgrade, "restart": restart, "kill": kill}
+def hand_over(gateway: Gateway) -> tuple[float, float]:
+    """causewayctl restart: the next gateway has the client's connection."""
+    start = time.monotonic()
+    gateway.ctl("restart")
+    return 0.0, time.monotonic() - start
+
+
+TROUBLES: dict[str, Callable[[Gateway], tuple[float, float]]] = {
+    "hand-over": hand_over,  # memory from hugepages
+    "hand-over-4k": hand_over,
+    "upgrade": upgrade,
+    "restart": restart,
+    "kill": kill,
+}
+
+
+@contextlib.contextmanager
+def _memory_for(what: str, gateway: Gateway) -> Iterator[None]:
+    """Most of the time that a gateway takes to start goes into memory, when it has no hugepages."""
+    if what != "hand-over":
+        yield
+        return
+    before = HUGEPAGES.read_text()
+    HUGEPAGES.write_text(f"{max(int(before), HUGEPAGES_WANTED)}\n")
+    try:
+        gateway.use_hugepages(True)
+        restart(gateway)
+        yield
+    finally:
+        gateway.use_hugepages(False)
+        restart(gateway)
+        HUGEPAGES.write_text(before)
 
 
 def stall(what: str, version: str, options: str = "") -> Callable[[Rig], None]:
     def body(rig: Rig) -> None:
         assert rig.gateway
-        gateway, guest = rig.gateway, rig.guest
+        with _memory_for(what, rig.gateway):
+            measure(rig, rig.gateway)
+
+    def measure(rig: Rig, gateway: Gateway) -> None:
+        guest = rig.guest
         at = f"/tmp/stall{version}"
         guest.check(f"rm -f /tmp/stall.times; mkdir -p {at} && {rig.mount_command(version, at=at, more=options)}", 60)
         name = f"stalled-{what}"

@@ -168,7 +168,7 @@ TEST(AdminCommands, TheTextOfAQueuePairNamesFieldsThatThereAre) {
 }
 
 TEST(AdminCommands, HelpNamesEveryCommand) {
-  EXPECT_EQ(ask("help")["commands"].size(), 22u);
+  EXPECT_EQ(ask("help")["commands"].size(), 23u);
 }
 
 TEST(AdminCommands, GarbageGetsAnErrorAndNothingElse) {
@@ -191,7 +191,7 @@ TEST(AdminCommands, OnlyAdministratorsChangeAnything) {
   FakeView view;
   FakeControl control;
   for (const char* line : {"drain_start", "drain_stop", "{\"command\":\"log_level_set\",\"level\":\"debug\"}", "reload",
-                           "capture_start", "capture_stop"}) {
+                           "restart", "capture_start", "capture_stop"}) {
     const Json refused = Json::parse(admin_answer(line, kReader, {view, control}));
     EXPECT_EQ(refused["kind"], "refused") << line;
     EXPECT_NE(refused["error"].get<std::string>().find("alice (uid 1000) may look and not change anything"), std::string::npos);
@@ -203,6 +203,15 @@ TEST(AdminCommands, OnlyAdministratorsChangeAnything) {
   for (const char* line : {"drain_show", "log_level", "settings", "reload_preview", "status"}) {
     EXPECT_FALSE(Json::parse(admin_answer(line, kReader, {view, control})).contains("error")) << line;
   }
+}
+
+TEST(AdminCommands, ARestartIsRefusedWhenNobodyCouldFollow) {
+  FakeView view;
+  FakeControl control;
+  control.follower_problem = "causeway.toml: line 3: nonsense";
+  const Json answer = Json::parse(admin_answer("restart", kAdmin, {view, control}));
+  EXPECT_EQ(answer["kind"], "failed");
+  EXPECT_EQ(answer["error"], control.follower_problem);
 }
 
 TEST(AdminCommands, DrainTakesATimeLimit) {

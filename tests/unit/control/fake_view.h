@@ -186,6 +186,11 @@ class FakeControl final : public GatewayControl {
             {},
             {{"log.level", "\"info\"", "\"debug\"", true}, {"port[0].mtu", "1500", "9000", false, "so it is"}}};
   }
+  [[nodiscard]] bool restart(const std::string& who, std::string& problem) override {
+    said += who + " restart;";
+    problem = follower_problem;
+    return problem.empty();
+  }
   [[nodiscard]] bool start_capture(const std::string& who, const capture::CaptureOrder& wanted, std::string&) override {
     said += who + " capture;";
     captured_output = wanted.output >= 0;
@@ -202,6 +207,7 @@ class FakeControl final : public GatewayControl {
   [[nodiscard]] std::vector<SettingText> settings() override { return fixed_settings; }
 
   std::string said;
+  std::string follower_problem;  // of restart()
   DrainStatus status{.state = "serving"};
   LogLevel level = LogLevel::kInfo;
   capture::CaptureOrder order;

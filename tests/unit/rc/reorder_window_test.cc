@@ -147,7 +147,7 @@ TEST(RepeatedReads, WithMoreThanItCanNoteTheOnesOfCompleteReadsAreWaitedForToo) 
   }
 }
 
-LoneQpOptions peer(bool causeway) {
+LoneQpOptions towards(bool causeway) {
   LoneQpOptions options;
   options.connect.path_mtu_bytes = 256;
   options.connect.peer_hold_packets = causeway ? 512 : 0;
@@ -167,7 +167,7 @@ void begin_read(LoneQp& lone) {
 // What netem with "delay 300us 200us" does: seen with Linux, which was asked for the same responses up to five times.
 TEST(Reordering, AResponseThatIsOnlyLateIsNotAskedForAgain) {
   for (const bool causeway : {false, true}) {
-    LoneQp lone(peer(causeway));
+    LoneQp lone(towards(causeway));
     begin_read(lone);
     lone.receive_response(kResponseLast, 1003, 256);
     lone.pass(Duration::us(99));
@@ -181,7 +181,7 @@ TEST(Reordering, AResponseThatIsOnlyLateIsNotAskedForAgain) {
 }
 
 TEST(Reordering, AResponseThatIsLateForLongerThanTheWindowIsAskedForOnceInARoundTrip) {
-  LoneQp lone(peer(false));
+  LoneQp lone(towards(false));
   begin_read(lone);
   lone.receive_response(kResponseLast, 1003, 256);
   lone.pass(Duration::us(100));
@@ -194,7 +194,7 @@ TEST(Reordering, AResponseThatIsLateForLongerThanTheWindowIsAskedForOnceInARound
 }
 
 TEST(Reordering, AfterASpuriousRepetitionTheNextLateResponseIsWaitedFor) {
-  LoneQp lone(peer(true));
+  LoneQp lone(towards(true));
   begin_read(lone);
   for (uint32_t psn = 1002; psn < 1004; ++psn) {
     lone.receive_response(psn == 1003 ? kResponseLast : kResponseMiddle, psn, 256);
@@ -220,7 +220,7 @@ TEST(Reordering, AfterASpuriousRepetitionTheNextLateResponseIsWaitedFor) {
 // The worst that was seen: the client's key is dead when the repetition arrives, and both queue pairs end.
 TEST(Reordering, NoSendOvertakesAReadRequestThatWasSentAgain) {
   for (const bool causeway : {false, true}) {
-    LoneQp lone(peer(causeway));
+    LoneQp lone(towards(causeway));
     begin_read(lone);
     lone.receive_response(kResponseLast, 1003, 256);
     lone.pass(Duration::us(100));
@@ -241,7 +241,7 @@ TEST(Reordering, NoSendOvertakesAReadRequestThatWasSentAgain) {
 }
 
 TEST(Reordering, ASendGoesAtOnceWhenTheRepetitionHasBeenAnswered) {
-  LoneQp lone(peer(false));
+  LoneQp lone(towards(false));
   begin_read(lone);
   lone.receive_response(kResponseLast, 1003, 256);
   lone.pass(Duration::us(100));
@@ -256,7 +256,7 @@ TEST(Reordering, ASendGoesAtOnceWhenTheRepetitionHasBeenAnswered) {
 
 // The place is another queue pair's when the repetition is in the network no more, also when nothing else happens.
 TEST(Reordering, AnIdleQueuePairKeepsNoPlaceForWhatItRepeated) {
-  LoneQpOptions options = peer(false);
+  LoneQpOptions options = towards(false);
   options.endpoint.recovery.holds_max = 1;
   LoneQp lone(options);
   RcQp* first = lone.qp;
@@ -278,7 +278,7 @@ TEST(Reordering, AnIdleQueuePairKeepsNoPlaceForWhatItRepeated) {
 
 // A NAK for each packet that came too early made the gateway send the whole window three times in 100 us.
 TEST(Reordering, SequenceNaksMakeItGoBackOnceInARoundTrip) {
-  LoneQp lone(peer(false));
+  LoneQp lone(towards(false));
   ASSERT_TRUE(lone.post_send(10, 1).ok());
   (void)lone.sent();
   lone.pass(kRoundTrip);
