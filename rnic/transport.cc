@@ -94,9 +94,10 @@ class RnicTransport::Connection final : public ListNode<EventTag>,
 
   [[nodiscard]] uint64_t value() const { return id_value(slot, generation); }
   [[nodiscard]] RnicId id() const { return RnicId(value()); }
-  // Active, and not answered yet.
+  // Active, and not answered yet, nor given up.
   [[nodiscard]] bool is_being_made() const {
-    return state == State::kResolvingAddress || state == State::kResolvingRoute || state == State::kAsking;
+    const bool is_open = state == State::kResolvingAddress || state == State::kResolvingRoute || state == State::kAsking;
+    return is_attached && is_open;
   }
   [[nodiscard]] bool is_exposed() const { return exposure != Exposure::kNone && !exposes; }
 
@@ -586,7 +587,7 @@ void RnicTransport::on_connected(Instant now, RnicId id, const RnicResponse& res
 void RnicTransport::on_rejected(Instant now, RnicId id, const verbs::Rejection& by_wire, Bytes private_data) {
   now_ = now;
   Connection* connection = find(id.value());
-  if (connection == nullptr || !connection->is_being_made() || !connection->is_attached) {
+  if (connection == nullptr || !connection->is_being_made()) {
     return;
   }
   const Bytes told = verbs::Refusal::user_data(private_data);
@@ -598,7 +599,7 @@ void RnicTransport::on_rejected(Instant now, RnicId id, const verbs::Rejection& 
 void RnicTransport::on_not_connected(Instant now, RnicId id, ConnectFailure failure) {
   now_ = now;
   Connection* connection = find(id.value());
-  if (connection != nullptr && connection->is_being_made() && connection->is_attached) {
+  if (connection != nullptr && connection->is_being_made()) {
     fail_connect(now, *connection, failure);
   } else if (connection != nullptr && connection->is_attached) {
     on_failed(now, id);  // behind the answer
@@ -612,18 +613,18 @@ void RnicTransport::fail_connect(Instant now, Connection& connection, ConnectFai
 }
 
 void RnicTransport::end_connect(Instant now, Connection& connection, ConnectFailure failure, const verbs::Rejection& rejection) {
-  ++stats_.connect_failures[static_cast<size_t>(failure)];
-  note(now, connection, RnicEventKind::kNotConnected, static_cast<uint16_t>(failure));
   connection.handshake_deadline = Instant::never();
   connection.flush_deadline = Instant::never();
   connection.starved_until = Instant::never();
   rearm(connection);
-  connection.rejection = rejection;
   if (connection.queue_pair) {
     connection.queue_pair->fail({.cause = RnicErrorCause::kSetup});
     connection.end_was_counted = true;
   }
   if (!std::exchange(connection.end_is_told, true)) {
+    ++stats_.connect_failures[static_cast<size_t>(failure)];
+    note(now, connection, RnicEventKind::kNotConnected, static_cast<uint16_t>(failure));
+    connection.rejection = rejection;
     post_event(connection, rejection.reason == verbs::RejectReason::kNoAnswer ? Kind::kUnreachable : Kind::kRejected);
   }
   release(connection);

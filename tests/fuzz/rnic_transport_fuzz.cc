@@ -494,6 +494,11 @@ class World final : public RnicHost {
       }
     }
     const RnicStats& stats = transport_->stats();
+    uint64_t failures = 0;
+    for (const uint64_t each : stats.connect_failures) {
+      failures += each;
+    }
+    FUZZ_CHECK(failures <= static_cast<uint64_t>(std::ranges::count_if(peers_, &Peer::is_active)));
     FUZZ_CHECK(transport_->live_count() == 0 && transport_->half_open_count() == 0 && transport_->parting_count() == 0);
     FUZZ_CHECK(stats.connections == 0 && stats.exposed == 0);
     FUZZ_CHECK(heap().in_use() == 0);

@@ -504,6 +504,18 @@ TEST(RnicCall, WorkThatIsFlushedBeforeTheAnswerEndsItInTime) {
   EXPECT_EQ(caller.events.size(), 1u) << "told once";
 }
 
+// What the device had comes back when its queue pair is gone, before the user's turn.
+TEST(RnicCall, WhatIsFlushedBehindTheEndTellsNothing) {
+  Caller caller;
+  caller.come_to(Step::kAsked);
+  const uint64_t work = caller.at().receives.front().work.id;
+  caller.transport->on_not_connected(caller.now, caller.id(), ConnectFailure::kNoListener);
+  caller.transport->on_completion(caller.now, {.id = work, .status = WcStatus::kWorkRequestFlushed});
+  caller.transport->on_completion(caller.now, {.id = work + 1, .status = WcStatus::kLocalLengthError});
+  EXPECT_EQ(caller.failures(ConnectFailure::kLost), 0u);
+  caller.expect_failed(Kind::kRejected, RejectReason::kNoListener, "connection_refused", ConnectFailure::kNoListener);
+}
+
 TEST(RnicCall, ReceivesThatTheDeviceDoesNotTakeEndIt) {
   Caller caller;
   caller.host.receives_taken = 0;
