@@ -53,6 +53,40 @@ std::string_view origin_of(RnicErrorCause cause, verbs::WcStatus status) noexcep
   }
 }
 
+std::string_view to_string(ConnectFailure failure) noexcept {
+  static constexpr auto kNames = std::to_array<std::string_view>(
+      {"none", "no_route", "address_unresolved", "route_unresolved", "other_device", "device_refused", "no_queue_pair",
+       "receive_pieces", "request_failed", "connection_refused", "rejected", "unreachable", "timeout", "lost_in_setup",
+       "device_gone"});
+  static_assert(kNames.size() == kConnectFailureCount);
+  return kNames[static_cast<size_t>(failure)];
+}
+
+verbs::Rejection rejection_of(ConnectFailure failure) noexcept {
+  switch (failure) {
+    case ConnectFailure::kNoRoute:
+    case ConnectFailure::kAddressUnresolved:
+    case ConnectFailure::kRouteUnresolved:
+    case ConnectFailure::kUnreachable:
+    case ConnectFailure::kTimeout:
+      return {verbs::RejectReason::kNoAnswer, to_string(failure)};
+    case ConnectFailure::kNoListener:
+      return {verbs::RejectReason::kNoListener, to_string(failure)};
+    case ConnectFailure::kNone:
+    case ConnectFailure::kOtherDevice:
+    case ConnectFailure::kDeviceRefused:
+    case ConnectFailure::kNoQueuePair:
+    case ConnectFailure::kPieces:
+    case ConnectFailure::kRequestFailed:
+    case ConnectFailure::kRejected:
+    case ConnectFailure::kLost:
+    case ConnectFailure::kDeviceGone:
+    case ConnectFailure::kCount:
+      break;
+  }
+  return {verbs::RejectReason::kOther, to_string(failure)};
+}
+
 std::string_view to_string(DeviceEvent event) noexcept {
   static constexpr std::array<std::string_view, kDeviceEventCount> kNames = {"access_error",
                                                                              "request_error",

@@ -1,10 +1,12 @@
-// Why a queue pair of an RNIC is in Error, said once where it was decided, and what devices tell besides completions.
+// Why a queue pair of an RNIC is in Error, said once where it was decided, why a connection that we asked for was not made, and
+// what devices tell besides completions.
 #pragma once
 
 #include <cstdint>
 #include <string_view>
 
 #include "verbs/completion.h"
+#include "verbs/connection.h"
 
 namespace cw::rnic {
 
@@ -37,6 +39,30 @@ struct RnicError {
 
   [[nodiscard]] bool any() const { return cause != RnicErrorCause::kNone; }
 };
+
+// Why connect() came to nothing.
+enum class ConnectFailure : uint8_t {
+  kNone,               // it is under way
+  kNoRoute,            // no RDMA device has a way to the server
+  kAddressUnresolved,  // nobody has answered for the server's address
+  kRouteUnresolved,    // the subnet manager knows no path to it
+  kOtherDevice,        // the way is by another device than the one that was named
+  kDeviceRefused,      // the device could not be opened, or did not register our memory
+  kNoQueuePair,        // the device has none, or no room for completions
+  kPieces,             // a message of the agreed length takes more pieces than the device has for a receive
+  kRequestFailed,      // rdma-core did not take our request, or what has to follow its answer
+  kNoListener,         // TCP: nobody listens at the port
+  kRejected,           // by the peer, who may say why
+  kUnreachable,        // the connection manager has given up
+  kTimeout,            // no answer in time
+  kLost,               // the peer went away
+  kDeviceGone,         // the device is gone
+  kCount
+};
+inline constexpr uint32_t kConnectFailureCount = static_cast<uint32_t>(ConnectFailure::kCount);
+[[nodiscard]] std::string_view to_string(ConnectFailure failure) noexcept;
+// In the words of all transports.
+[[nodiscard]] verbs::Rejection rejection_of(ConnectFailure failure) noexcept;
 
 // An event of a device, of a queue pair or a port (ibv_get_async_event, and what the connection manager says of devices).
 enum class DeviceEvent : uint8_t {

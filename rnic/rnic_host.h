@@ -12,12 +12,15 @@
 #include "base/ip_address.h"
 #include "base/result.h"
 #include "base/strong_id.h"
+#include "base/time.h"
+#include "rnic/rnic_error.h"
 #include "verbs/completion.h"
 #include "verbs/ids.h"
+#include "verbs/memory_region.h"
 
 namespace cw::rnic {
 
-// A connection, from on_request() to release(). Never used again while the process lives.
+// A connection, from on_request() or resolve_address() to release(). Never used again while the process lives.
 struct RnicIdTag {};
 using RnicId = StrongId<RnicIdTag, uint64_t>;
 
@@ -31,11 +34,28 @@ struct RnicRequest {
   uint16_t reads_max = 0;
 };
 
+// What we ask a server for.
+struct RnicCall {
+  // At a time, within what the device has room for: READs of ours, and of the server's.
+  uint16_t reads_max = 0;
+  uint16_t reads_of_peer_max = 0;
+  Bytes private_data;
+};
+
+// The server takes us.
+struct RnicResponse {
+  Bytes private_data;
+  // At a time: READs of ours that it answers, and READs of its own.
+  uint16_t reads_max = 0;
+  uint16_t reads_of_peer_max = 0;
+};
+
 struct QueuePairWish {
   uint32_t send_requests = 0;     // work requests of the send queue
   uint32_t receive_requests = 0;  // of the receive queue
   uint32_t receive_pieces = 1;    // that one receive needs
   uint32_t inline_bytes = 0;
+  bool exposes = false;  // the peer may read and write what is registered for it
 };
 
 // What the device has given: pieces are those of one work request.
@@ -82,6 +102,12 @@ struct WorkDone {
   std::optional<uint32_t> immediate;
 };
 
+// Memory that a peer may reach.
+struct DeviceRegion {
+  verbs::RemoteRegion remote;
+  uint64_t handle = 0;  // the host's own word
+};
+
 // Whether a peer may reach memory of ours: the access flags that the device says the queue pair has.
 enum class Exposure : uint8_t {
   kUnknown,  // the device does not say
@@ -112,8 +138,19 @@ class RnicHost {
   [[nodiscard]] virtual Status listen(uint16_t port) = 0;
   virtual void unlisten(uint16_t port) = 0;
 
-  // A queue pair that takes receives and no more. It gives peers access to nothing, in any state. kNoResources: the device has
-  // none, or no room for the completions.
+  // Active. Each looks for an answer, which comes later: on_address_resolved(), on_route_resolved(), or on_not_connected(). The
+  // first finds the device, too. kBadValue: there is no way to that address. kNoResources: rdma-core is not there.
+  [[nodiscard]] virtual Status resolve_address(RnicId connection, const IpAddress& server, uint16_t port, Duration patience) = 0;
+  [[nodiscard]] virtual ConnectFailure resolve_route(RnicId connection, Duration patience) = 0;
+  // Behind make_queue_pair(): asks the server. on_connected(), on_rejected() or on_not_connected() is the answer.
+  [[nodiscard]] virtual ConnectFailure connect(RnicId connection, const RnicCall& call) = 0;
+  // Behind on_connected(): the queue pair is ready to send. False: it cannot be.
+  [[nodiscard]] virtual bool make_ready(RnicId connection, uint16_t reads_max) = 0;
+  // Says to the server that it may send. False: that cannot be said.
+  [[nodiscard]] virtual bool establish(RnicId connection) = 0;
+
+  // A queue pair that takes receives and no more. It gives the peer access to nothing in any state, unless that is wished.
+  // kNoResources: the device has none, or no room for the completions.
   [[nodiscard]] virtual Result<QueuePairMade> make_queue_pair(RnicId connection, const QueuePairWish& wish) = 0;
   // Ready to send, and says so to the peer: on_established() or one of the others is the answer, later.
   [[nodiscard]] virtual Status accept(RnicId connection, uint16_t reads_max, Bytes private_data) = 0;
@@ -133,6 +170,13 @@ class RnicHost {
   virtual void destroy_queue_pair(RnicId connection) = 0;
   // The transport is done with the connection, and its id is dead. Its queue pair goes with it.
   virtual void release(RnicId connection) = 0;
+
+  // Of a connection whose queue pair exposes. Write access takes no read access with it, nor the other way round. kNoResources:
+  // the device registers no more. Whatever is registered is deregistered before the queue pair is destroyed.
+  [[nodiscard]] virtual Result<DeviceRegion> register_memory(RnicId connection, MutableBytes memory,
+                                                             verbs::RemoteAccess access) = 0;
+  // Afterwards the peer does not reach it. False: the device has not let go of it.
+  [[nodiscard]] virtual bool deregister_memory(uint64_t handle) = 0;
 
   [[nodiscard]] virtual Exposure exposure(RnicId connection) const = 0;
   // nullopt: nothing is known.

@@ -8,7 +8,7 @@ namespace cw::rnic {
 namespace {
 
 constexpr std::array<std::string_view, static_cast<size_t>(RnicEventKind::kCount)> kNames = {
-    "connected",    "dropped", "rejected", "failed",         "work_failed",
+    "connected",    "dropped", "rejected", "not_connected",  "failed",      "work_failed",
     "disconnected", "closed",  "exposed",  "out_of_buffers", "device_event"};
 
 std::string_view reason_of(const RnicLogEntry& entry) {
@@ -17,6 +17,8 @@ std::string_view reason_of(const RnicLogEntry& entry) {
       return to_string(static_cast<RnicDrop>(entry.detail));
     case RnicEventKind::kRejected:
       return to_string(static_cast<verbs::RejectReason>(entry.detail));
+    case RnicEventKind::kNotConnected:
+      return to_string(static_cast<ConnectFailure>(entry.detail));
     case RnicEventKind::kFailed:
       return to_string(static_cast<RnicErrorCause>(entry.detail));
     case RnicEventKind::kWorkFailed:

@@ -16,6 +16,7 @@ enum class RnicEventKind : uint8_t {
   kConnected,     // established
   kDropped,       // before it was; detail: RnicDrop
   kRejected,      // by its user; detail: verbs::RejectReason
+  kNotConnected,  // active side; detail: ConnectFailure
   kFailed,        // detail: RnicErrorCause
   kWorkFailed,    // detail: verbs::WcStatus
   kDisconnected,  // by the peer

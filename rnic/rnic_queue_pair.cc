@@ -168,7 +168,15 @@ bool RnicQueuePair::ask_peer() {
 }
 
 void RnicQueuePair::post_receives(uint32_t count) {
-  receives_owed_ += count;
+  const uint32_t posted = std::min(count, receives_in_advance_);
+  receives_in_advance_ -= posted;
+  receives_owed_ += count - posted;
+  want_to_post();
+}
+
+void RnicQueuePair::post_in_advance(uint32_t receives) {
+  receives_in_advance_ += receives;
+  receives_owed_ += receives;
   want_to_post();
 }
 
@@ -565,6 +573,12 @@ void RnicQueuePair::flush_unposted() {
 void RnicQueuePair::note_ready() {
   if (!ListNode<ReadyTag>::is_linked()) {
     core_.ready.push_back(*this);
+  }
+}
+
+void RnicQueuePair::tell_again() {
+  if (!completions_.empty() || in_error()) {
+    note_ready();
   }
 }
 

@@ -86,6 +86,12 @@ class RnicQueuePair final : public verbs::QueuePair, public ListNode<ReadyTag>, 
   [[nodiscard]] bool in_error() const override { return error_.any(); }
   void close() override { fail({.cause = RnicErrorCause::kClosed}); }
 
+  // Active side, before the owner has it: receives that the peer's first messages find. The owner's own count against them.
+  void post_in_advance(uint32_t receives);
+  // READs that the peer answers at a time, known with its answer.
+  void set_reads_max(uint16_t reads_max) { options_.reads_max = reads_max; }
+  // The owner has it from here on: what has come before is news.
+  void tell_again();
   // Gives the device what it has room for. False: the pool has no buffers, call again later.
   [[nodiscard]] bool post_pending();
   void on_completion(Instant now, const WorkTag& tag, const WorkDone& done);
@@ -198,6 +204,7 @@ class RnicQueuePair final : public verbs::QueuePair, public ListNode<ReadyTag>, 
   std::vector<uint32_t> free_receives_;
   uint32_t receives_out_ = 0;
   uint32_t receives_owed_ = 0;
+  uint32_t receives_in_advance_ = 0;  // that the owner has not asked for yet
 
   static constexpr uint32_t kReceiveFlag = 1u << 31;
   Ring<uint32_t> completions_;  // a place in works_, or with the flag in receives_

@@ -20,6 +20,8 @@ constexpr uint64_t kReadBytesWanted = 1u << 20;
 constexpr size_t kOurPrivateDataMax = 64;
 // What a receive may be made of, whatever a device takes.
 constexpr uint32_t kReceivePiecesMax = 32;
+// Of a connection that we ask for: the peer may send before its user has posted any.
+constexpr uint32_t kReceivesInAdvance = 4;
 
 uint32_t slots_of(const RnicOptions& options) {
   return options.connections_max + options.half_open_max + options.parting_max;
@@ -72,9 +74,12 @@ class RnicTransport::Connection final : public ListNode<EventTag>,
                                         public TimerNode {
  public:
   enum class State : uint8_t {
-    kAsked,     // the user decides
-    kAnswered,  // there is a queue pair; our answer is out, or leaves with this turn
-    kParting,   // without a user, until the peer knows that it is over
+    kAsked,             // passive: the user decides
+    kResolvingAddress,  // active
+    kResolvingRoute,    // active
+    kAsking,            // active: there is a queue pair; our request is out, or leaves with this turn
+    kAnswered,          // there is a queue pair, and the peer's answer; or ours is out, or leaves with this turn
+    kParting,           // without a user, until the peer knows that it is over
   };
 
   Connection() = default;
@@ -89,22 +94,37 @@ class RnicTransport::Connection final : public ListNode<EventTag>,
 
   [[nodiscard]] uint64_t value() const { return id_value(slot, generation); }
   [[nodiscard]] RnicId id() const { return RnicId(value()); }
+  // Active, and not answered yet, nor given up.
+  [[nodiscard]] bool is_being_made() const {
+    const bool is_open = state == State::kResolvingAddress || state == State::kResolvingRoute || state == State::kAsking;
+    return is_attached && is_open;
+  }
+  [[nodiscard]] bool is_exposed() const { return exposure != Exposure::kNone && !exposes; }
 
   uint32_t slot = 0;
   uint32_t generation = 0;
   State state = State::kAsked;
-  bool has_user = false;             // who will call destroy()
-  bool is_attached = true;           // the host has it
-  bool is_answered = false;          // rdma-core has our answer
-  bool is_refused = false;           // or our refusal
-  bool will_be_established = false;  // the event is made
-  bool is_established = false;       // the user has it
+  bool has_user = false;        // who will call destroy()
+  bool is_attached = true;      // the host has it
+  bool is_active = false;       // asked for by us
+  bool exposes = false;         // the peer may reach what is registered for it
+  bool is_asked_for = false;    // active: rdma-core has our request
+  bool is_answered = false;     // rdma-core has our answer, or establish()
+  bool is_refused = false;      // or our refusal
+  bool has_place = false;       // of connections_max: passive with the event, active from connect() on
+  bool is_given = false;        // the user has the queue pair
+  bool is_established = false;  // the user knows it
+  bool end_is_told = false;     // active: by an event, or it is the user's own
   bool goodbye_said = false;
   bool peer_has_left = false;
   bool end_was_counted = false;
   uint16_t peer_port = 0;
   uint16_t listener_port = 0;
   uint16_t reads_max = 0;
+  uint16_t reads_of_peer_max = 0;  // active
+  uint32_t receive_bytes_max = 0;
+  verbs::ProtectionDomain domain;  // if it exposes
+  verbs::Rejection rejection;
   PrefixTable::Index prefix = 0;  // while half-open
   Exposure exposure = Exposure::kUnknown;
   IpAddress peer;
@@ -116,15 +136,17 @@ class RnicTransport::Connection final : public ListNode<EventTag>,
   Instant parting_deadline = Instant::never();
   Instant keepalive_deadline = Instant::never();  // when the peer is asked, or should have answered
   Instant asked_at;
-  // The peer's, until the request is polled; then ours.
+  // Passive: the peer's, until the request is polled; then ours. Active: ours, then the peer's.
   std::array<uint8_t, 256> private_data{};
   size_t private_bytes = 0;
   std::optional<RnicQueuePair> queue_pair;
 };
 
-RnicTransport::RnicTransport(const RnicOptions& options, RnicHost& host, BufferPool& pool, RandomSource& random)
+RnicTransport::RnicTransport(const RnicOptions& options, RnicHost& host, BufferPool& pool, RandomSource& random,
+                             RnicMemory* memory)
     : options_(options),
       host_(host),
+      memory_(memory),
       core_(host, pool),
       log_(kLogEntries),
       requests_(options.request_rate),
@@ -142,9 +164,13 @@ RnicTransport::RnicTransport(const RnicOptions& options, RnicHost& host, BufferP
 RnicTransport::~RnicTransport() {
   for (const Slot& slot : slots_) {
     if (slot.connection != nullptr) {
-      slot.connection->has_user = false;
-      drop_queue_pair(*slot.connection);
-      release(*slot.connection);
+      Connection& connection = *slot.connection;
+      connection.has_user = false;
+      drop_queue_pair(connection);
+      if (std::exchange(connection.exposes, false)) {
+        memory_->forget(connection.domain);
+      }
+      release(connection);
     }
   }
 }
@@ -179,10 +205,7 @@ void RnicTransport::release(Connection& connection) {
   connection.ListNode<AnswerTag>::unlink_if_linked();
   if (std::exchange(connection.is_attached, false)) {
     --live_count_;
-    if (connection.queue_pair) {
-      host_.destroy_queue_pair(connection.id());
-      connection.queue_pair->on_destroyed();
-    }
+    destroy_at_host(connection);
     host_.release(connection.id());
   }
   settle_half_open(connection);
@@ -191,14 +214,22 @@ void RnicTransport::release(Connection& connection) {
   }
 }
 
-void RnicTransport::drop_queue_pair(Connection& connection) {
-  if (connection.queue_pair) {
-    if (connection.is_attached) {
-      host_.destroy_queue_pair(connection.id());
-      connection.queue_pair->on_destroyed();
-    }
-    connection.queue_pair.reset();
+// First what the peer may reach: the device would keep it behind the queue pair.
+void RnicTransport::destroy_at_host(Connection& connection) {
+  if (connection.exposes) {
+    memory_->close(connection.domain);
   }
+  if (connection.queue_pair) {
+    host_.destroy_queue_pair(connection.id());
+    connection.queue_pair->on_destroyed();
+  }
+}
+
+void RnicTransport::drop_queue_pair(Connection& connection) {
+  if (connection.is_attached) {
+    destroy_at_host(connection);
+  }
+  connection.queue_pair.reset();
 }
 
 void RnicTransport::free_connection(Connection& connection) {
@@ -332,7 +363,7 @@ void RnicTransport::settle_half_open(Connection& connection) {
 
 // Once, and nobody who has an answer.
 void RnicTransport::refuse(Connection& connection, const verbs::Refusal& refusal) {
-  if (connection.is_attached && !connection.is_answered && !std::exchange(connection.is_refused, true)) {
+  if (connection.is_attached && !connection.is_active && !connection.is_answered && !std::exchange(connection.is_refused, true)) {
     host_.reject(connection.id(), refusal.bytes());
   }
 }
@@ -369,37 +400,47 @@ Result<verbs::AcceptedConnection> RnicTransport::accept(Instant now, verbs::Conn
   if (open_count_ >= options_.connections_max || options.private_data.size() > kOurPrivateDataMax) {
     return fail(Error::kNoResources);
   }
-  const uint32_t buffer_bytes = core_.pool.buffer_bytes();
-  const uint32_t pieces = std::max(1u, (options.receive_bytes_max + buffer_bytes - 1) / buffer_bytes);
-  const auto made = host_.make_queue_pair(connection->id(), {.send_requests = 2 * options_.send_queue_depth,
-                                                             .receive_requests = options_.receive_queue_depth,
-                                                             .receive_pieces = pieces,
-                                                             .inline_bytes = options_.inline_bytes});
-  if (!made.ok()) {
-    count_drop(now, *connection, made.error() == Error::kLimit ? RnicDrop::kPieces : RnicDrop::kNoQueuePair);
-    return fail(Error::kNoResources);
-  }
-  if (pieces > std::min(made->receive_pieces, kReceivePiecesMax)) {
-    host_.destroy_queue_pair(connection->id());
-    count_drop(now, *connection, RnicDrop::kPieces);
+  connection->receive_bytes_max = options.receive_bytes_max;
+  connection->reads_max = std::min({connection->reads_max, options_.reads_max, options.depths.initiator_depth});
+  if (const auto drop = make_queue_pair(*connection)) {
+    count_drop(now, *connection, *drop);
     return fail(Error::kNoResources);
   }
   connection->context = options.context;
-  connection->reads_max = std::min({connection->reads_max, options_.reads_max, options.depths.initiator_depth});
   connection->private_bytes = options.private_data.size();
   std::ranges::copy(options.private_data, connection->private_data.begin());
-  connection->queue_pair.emplace(RnicQueuePairOptions{.id = connection->id(),
-                                                      .slot = connection->slot,
-                                                      .receive_bytes_max = options.receive_bytes_max,
-                                                      .send_queue_depth = options_.send_queue_depth,
-                                                      .reads_max = connection->reads_max,
-                                                      .made = *made},
-                                 core_);
+  connection->is_given = true;
   connection->state = Connection::State::kAnswered;
   to_answer_.push_back(*connection);
   connection->handshake_deadline = now + options_.handshake_timeout;
   rearm(*connection);
   return verbs::AcceptedConnection{&*connection->queue_pair, limits()};
+}
+
+// What was in the way, if anything was.
+std::optional<RnicDrop> RnicTransport::make_queue_pair(Connection& connection) {
+  const uint32_t buffer_bytes = core_.pool.buffer_bytes();
+  const uint32_t pieces = std::max(1u, (connection.receive_bytes_max + buffer_bytes - 1) / buffer_bytes);
+  const auto made = host_.make_queue_pair(connection.id(), {.send_requests = 2 * options_.send_queue_depth,
+                                                            .receive_requests = options_.receive_queue_depth,
+                                                            .receive_pieces = pieces,
+                                                            .inline_bytes = options_.inline_bytes,
+                                                            .exposes = connection.exposes});
+  if (!made.ok()) {
+    return made.error() == Error::kLimit ? RnicDrop::kPieces : RnicDrop::kNoQueuePair;
+  }
+  if (pieces > std::min(made->receive_pieces, kReceivePiecesMax)) {
+    host_.destroy_queue_pair(connection.id());
+    return RnicDrop::kPieces;
+  }
+  connection.queue_pair.emplace(RnicQueuePairOptions{.id = connection.id(),
+                                                     .slot = connection.slot,
+                                                     .receive_bytes_max = connection.receive_bytes_max,
+                                                     .send_queue_depth = options_.send_queue_depth,
+                                                     .reads_max = connection.reads_max,
+                                                     .made = *made},
+                                core_);
+  return std::nullopt;
 }
 
 void RnicTransport::reject(Instant now, verbs::ConnectionId id, verbs::RejectReason reason, Bytes private_data) {
@@ -428,18 +469,198 @@ void RnicTransport::notify(Instant /*now*/, verbs::ConnectionId /*connection*/) 
   // on_completion() has made the event with the peer's first message.
 }
 
-Result<verbs::ConnectionId> RnicTransport::connect(Instant /*now*/, const IpAddress& /*server*/, uint16_t /*port*/,
-                                                   const verbs::ConnectionOptions& /*options*/) {
-  return fail(Error::kUnsupported);
+Result<verbs::ConnectionId> RnicTransport::connect(Instant now, const IpAddress& server, uint16_t port,
+                                                   const verbs::ConnectionOptions& options) {
+  now_ = now;
+  if (options.private_data.size() > kOurPrivateDataMax) {
+    return fail(Error::kBadValue);
+  }
+  Connection* connection = open_count_ < options_.connections_max ? take_connection() : nullptr;
+  if (connection == nullptr) {
+    return fail(Error::kNoResources);
+  }
+  const auto give_back = [&](Error why) {
+    connection->is_attached = false;
+    --live_count_;
+    free_connection(*connection);
+    return fail(why);
+  };
+  if (memory_ != nullptr && !memory_->open(options.domain, connection->id())) {
+    return give_back(Error::kBadValue);
+  }
+  if (const Status begun = host_.resolve_address(connection->id(), server, port, options_.resolve_timeout); !begun.ok()) {
+    if (memory_ != nullptr) {
+      memory_->forget(options.domain);
+    }
+    return give_back(begun.error());
+  }
+  connection->is_active = true;
+  connection->has_user = true;
+  connection->has_place = true;
+  ++open_count_;
+  connection->exposes = memory_ != nullptr;
+  connection->domain = options.domain;
+  connection->state = Connection::State::kResolvingAddress;
+  connection->peer = server;
+  connection->peer_port = port;
+  connection->context = options.context;
+  connection->receive_bytes_max = options.receive_bytes_max;
+  connection->reads_max = std::min(options_.reads_max, options.depths.initiator_depth);
+  connection->reads_of_peer_max =
+      connection->exposes ? std::min(options_.reads_of_peer_max, options.depths.responder_resources) : uint16_t{0};
+  connection->private_bytes = options.private_data.size();
+  std::ranges::copy(options.private_data, connection->private_data.begin());
+  connection->handshake_deadline = now + options_.resolve_timeout;
+  rearm(*connection);
+  return verbs::ConnectionId(connection->value());
 }
 
-void RnicTransport::establish(Instant /*now*/, verbs::ConnectionId /*connection*/) {
-  // Of the active side.
+void RnicTransport::on_address_resolved(Instant now, RnicId id) {
+  now_ = now;
+  Connection* connection = find(id.value());
+  if (connection == nullptr || connection->state != Connection::State::kResolvingAddress || !connection->is_attached) {
+    return;
+  }
+  connection->state = Connection::State::kResolvingRoute;
+  connection->handshake_deadline = now + options_.resolve_timeout;
+  rearm(*connection);
+  if (const auto failure = host_.resolve_route(id, options_.resolve_timeout); failure != ConnectFailure::kNone) {
+    fail_connect(now, *connection, failure);
+  }
+}
+
+void RnicTransport::on_route_resolved(Instant now, RnicId id) {
+  now_ = now;
+  Connection* connection = find(id.value());
+  if (connection == nullptr || connection->state != Connection::State::kResolvingRoute || !connection->is_attached) {
+    return;
+  }
+  if (const auto drop = make_queue_pair(*connection)) {
+    fail_connect(now, *connection, *drop == RnicDrop::kPieces ? ConnectFailure::kPieces : ConnectFailure::kNoQueuePair);
+    return;
+  }
+  connection->state = Connection::State::kAsking;
+  connection->handshake_deadline = now + options_.handshake_timeout;
+  rearm(*connection);
+  connection->queue_pair->post_in_advance(std::min(kReceivesInAdvance, options_.receive_queue_depth));
+  to_answer_.push_back(*connection);
+}
+
+// Without a receive it waits for a buffer: on_timer() brings it back.
+void RnicTransport::ask(Instant now, Connection& connection) {
+  if (connection.is_asked_for || connection.queue_pair->receives_posted() == 0) {
+    return;
+  }
+  const Bytes ours = Bytes(connection.private_data).first(connection.private_bytes);
+  const ConnectFailure failure =
+      host_.connect(connection.id(),
+                    {.reads_max = connection.reads_max, .reads_of_peer_max = connection.reads_of_peer_max, .private_data = ours});
+  if (failure != ConnectFailure::kNone) {
+    fail_connect(now, connection, failure);
+    return;
+  }
+  connection.is_asked_for = true;
+}
+
+void RnicTransport::on_connected(Instant now, RnicId id, const RnicResponse& response) {
+  now_ = now;
+  Connection* connection = find(id.value());
+  if (connection == nullptr || connection->state != Connection::State::kAsking || !connection->is_attached ||
+      !connection->is_asked_for || connection->queue_pair->in_error()) {
+    return;
+  }
+  connection->reads_max = std::min(connection->reads_max, response.reads_max);
+  connection->reads_of_peer_max = std::min(connection->reads_of_peer_max, response.reads_of_peer_max);
+  connection->queue_pair->set_reads_max(connection->reads_max);
+  if (!host_.make_ready(id, connection->reads_max)) {
+    fail_connect(now, *connection, ConnectFailure::kRequestFailed);
+    return;
+  }
+  connection->private_bytes = std::min(response.private_data.size(), connection->private_data.size());
+  std::copy_n(response.private_data.begin(), connection->private_bytes, connection->private_data.begin());
+  connection->state = Connection::State::kAnswered;
+  connection->handshake_deadline = Instant::never();
+  rearm(*connection);
+  post_event(*connection, Kind::kConnectResponse);
+}
+
+void RnicTransport::on_rejected(Instant now, RnicId id, const verbs::Rejection& by_wire, Bytes private_data) {
+  now_ = now;
+  Connection* connection = find(id.value());
+  if (connection == nullptr || !connection->is_being_made()) {
+    return;
+  }
+  const Bytes told = verbs::Refusal::user_data(private_data);
+  connection->private_bytes = std::min(told.size(), connection->private_data.size());
+  std::copy_n(told.begin(), connection->private_bytes, connection->private_data.begin());
+  end_connect(now, *connection, ConnectFailure::kRejected, verbs::Refusal::of_peer(private_data).value_or(by_wire));
+}
+
+void RnicTransport::on_not_connected(Instant now, RnicId id, ConnectFailure failure) {
+  now_ = now;
+  Connection* connection = find(id.value());
+  if (connection != nullptr && connection->is_being_made()) {
+    fail_connect(now, *connection, failure);
+  } else if (connection != nullptr && connection->is_attached) {
+    on_failed(now, id);  // behind the answer
+  }
+}
+
+// The peer has said nothing to its user.
+void RnicTransport::fail_connect(Instant now, Connection& connection, ConnectFailure failure) {
+  connection.private_bytes = 0;
+  end_connect(now, connection, failure, rejection_of(failure));
+}
+
+void RnicTransport::end_connect(Instant now, Connection& connection, ConnectFailure failure, const verbs::Rejection& rejection) {
+  connection.handshake_deadline = Instant::never();
+  connection.flush_deadline = Instant::never();
+  connection.starved_until = Instant::never();
+  rearm(connection);
+  if (connection.queue_pair) {
+    connection.queue_pair->fail({.cause = RnicErrorCause::kSetup});
+    connection.end_was_counted = true;
+  }
+  if (!std::exchange(connection.end_is_told, true)) {
+    ++stats_.connect_failures[static_cast<size_t>(failure)];
+    note(now, connection, RnicEventKind::kNotConnected, static_cast<uint16_t>(failure));
+    connection.rejection = rejection;
+    post_event(connection, rejection.reason == verbs::RejectReason::kNoAnswer ? Kind::kUnreachable : Kind::kRejected);
+  }
+  release(connection);
+}
+
+void RnicTransport::establish(Instant now, verbs::ConnectionId id) {
+  now_ = now;
+  Connection* connection = of_user(id);
+  if (connection == nullptr || !connection->is_active || connection->state != Connection::State::kAnswered ||
+      connection->is_established) {
+    return;
+  }
+  if (connection->is_attached) {
+    connection->exposure = host_.exposure(connection->id());
+  }
+  if (connection->is_exposed()) {
+    note(now, *connection, RnicEventKind::kExposed, static_cast<uint16_t>(connection->exposure));
+  }
+  note_established(now, *connection);
+  if (!connection->is_attached || connection->queue_pair->in_error()) {
+    return;  // lost meanwhile: the event says so
+  }
+  connection->is_answered = true;
+  if (!host_.establish(connection->id())) {
+    lose(now, *connection, {.cause = RnicErrorCause::kSetup});
+    return;
+  }
+  if (options_.keepalive != Duration()) {
+    connection->keepalive_deadline = now + options_.keepalive;
+    rearm(*connection);
+  }
 }
 
 // A place is taken here and not by our answer: who asked in somebody else's name never gets so far, and would keep peers out.
 void RnicTransport::become_established(Instant now, Connection& connection) {
-  if (connection.will_be_established) {
+  if (connection.has_place) {
     return;
   }
   if (open_count_ >= options_.connections_max) {
@@ -447,7 +668,7 @@ void RnicTransport::become_established(Instant now, Connection& connection) {
     fail_setup(now, connection, RnicDrop::kNoRoom);
     return;
   }
-  connection.will_be_established = true;
+  connection.has_place = true;
   ++open_count_;
   if (options_.keepalive != Duration()) {
     connection.keepalive_deadline = now + options_.keepalive;
@@ -475,7 +696,7 @@ void RnicTransport::note_established(Instant now, Connection& connection) {
   connection.is_established = true;
   ++stats_.established;
   ++stats_.connections;
-  stats_.exposed += connection.exposure == Exposure::kNone ? 0 : 1;
+  stats_.exposed += connection.is_exposed() ? 1 : 0;
   note(now, connection, RnicEventKind::kConnected);
 }
 
@@ -507,6 +728,9 @@ bool RnicTransport::poll_event(Instant now, verbs::ConnectionEvent& out) {
   }
   out = {};
   out.kind = *std::exchange(connection->event, std::nullopt);
+  if (out.kind == Kind::kUnreachable && connection->is_established) {
+    out.kind = Kind::kDisconnected;  // it was lost before its user called establish(), and is told of behind that
+  }
   out.connection = verbs::ConnectionId(connection->value());
   out.context = connection->context;
   switch (out.kind) {
@@ -526,8 +750,19 @@ bool RnicTransport::poll_event(Instant now, verbs::ConnectionEvent& out) {
                                                                                        : verbs::DisconnectCause::kTransport;
       break;
     case Kind::kConnectResponse:
+      connection->is_given = true;
+      connection->queue_pair->tell_again();
+      out.private_data = keep_told(Bytes(connection->private_data).first(connection->private_bytes));
+      out.depths = {.initiator_depth = connection->reads_max, .responder_resources = connection->reads_of_peer_max};
+      out.queue_pair = &*connection->queue_pair;
+      out.limits = limits();
+      break;
     case Kind::kRejected:
+      out.private_data = keep_told(Bytes(connection->private_data).first(connection->private_bytes));
+      out.rejection = connection->rejection;
+      break;
     case Kind::kUnreachable:
+      out.rejection = connection->rejection;
       break;
   }
   return true;
@@ -583,10 +818,13 @@ void RnicTransport::on_completion(Instant now, const WorkDone& done) {
   }
   if (queue_pair.in_error()) {
     note_end(now, *connection);
+    if (connection->is_being_made()) {
+      fail_connect(now, *connection, ConnectFailure::kLost);  // its user has no queue pair to see it by
+    }
   } else if (queue_pair.is_flushing() && connection->flush_deadline.is_never()) {
     connection->flush_deadline = now + options_.flush_patience;
     rearm(*connection);
-  } else if (queue_pair.heard_peer() && !connection->will_be_established && connection->is_answered) {
+  } else if (queue_pair.heard_peer() && !connection->has_place && connection->is_answered) {
     ++stats_.early;
     host_.notify(connection->id());
     become_established(now, *connection);
@@ -622,7 +860,11 @@ void RnicTransport::lose(Instant now, Connection& connection, const RnicError& e
   connection.handshake_deadline = Instant::never();
   note_end(now, connection);
   if (is_news) {
-    if (!connection.is_established) {
+    if (connection.is_active && !connection.is_established) {
+      ++stats_.connect_failures[static_cast<size_t>(ConnectFailure::kLost)];
+      connection.rejection = rejection_of(ConnectFailure::kLost);
+      connection.end_is_told = true;
+    } else if (!connection.is_established) {
       ++stats_.drops[static_cast<size_t>(RnicDrop::kLostInSetup)];
       settle_half_open(connection);
     }
@@ -639,6 +881,9 @@ void RnicTransport::on_disconnected(Instant now, RnicId id) {
   connection->peer_has_left = true;
   switch (connection->state) {
     case Connection::State::kAsked:
+    case Connection::State::kResolvingAddress:
+    case Connection::State::kResolvingRoute:
+    case Connection::State::kAsking:
       on_failed(now, id);
       return;
     case Connection::State::kAnswered:
@@ -664,6 +909,13 @@ void RnicTransport::on_failed(Instant now, RnicId id) {
       connection->handshake_deadline = Instant::never();
       rearm(*connection);
       release(*connection);  // a user that has it yet finds out by accept()
+      return;
+    case Connection::State::kResolvingAddress:
+    case Connection::State::kResolvingRoute:
+    case Connection::State::kAsking:
+      if (connection->is_attached) {
+        fail_connect(now, *connection, ConnectFailure::kLost);
+      }
       return;
     case Connection::State::kAnswered:
       lose(now, *connection, {.cause = RnicErrorCause::kSetup});
@@ -692,6 +944,10 @@ void RnicTransport::on_device_removed(Instant now, RnicId id) {
     on_failed(now, id);
     return;
   }
+  if (connection->is_being_made()) {
+    fail_connect(now, *connection, ConnectFailure::kDeviceGone);
+    return;
+  }
   if (connection->state == Connection::State::kAnswered) {
     lose(now, *connection, {.cause = RnicErrorCause::kDeviceRemoved});
   }
@@ -702,11 +958,11 @@ void RnicTransport::on_queue_pair_event(Instant now, RnicId id, DeviceEvent even
   now_ = now;
   ++stats_.device_events[static_cast<size_t>(event)];
   Connection* connection = find(id.value());
-  if (connection == nullptr || connection->state != Connection::State::kAnswered || !connection->is_attached) {
+  if (connection == nullptr || !connection->queue_pair || !connection->is_attached) {
     return;
   }
   if (event == DeviceEvent::kEstablished) {
-    if (!connection->will_be_established && connection->is_answered) {
+    if (!connection->has_place && connection->is_answered) {
       host_.notify(id);  // and on_established() follows
     }
     return;
@@ -719,7 +975,7 @@ void RnicTransport::on_queue_pair_event(Instant now, RnicId id, DeviceEvent even
 void RnicTransport::on_device_failed(Instant now, RnicId id, DeviceEvent event) {
   now_ = now;
   Connection* connection = find(id.value());
-  if (connection != nullptr && connection->state == Connection::State::kAnswered && connection->is_attached) {
+  if (connection != nullptr && connection->queue_pair && connection->is_attached) {
     lose(now, *connection, {.cause = cause_of(event)});
   }
 }
@@ -743,11 +999,19 @@ bool RnicTransport::flush(Instant now) {
     }
     if (queue_pair->in_error()) {
       note_end(now, connection);
+      if (connection.is_being_made()) {
+        fail_connect(now, connection, ConnectFailure::kRequestFailed);
+      }
     }
   }
   while (Connection* connection = to_answer_.pop_front()) {
     worked = true;
-    if (!connection->queue_pair->in_error()) {
+    if (connection->queue_pair->in_error()) {
+      continue;
+    }
+    if (connection->is_active) {
+      ask(now, *connection);
+    } else {
       answer(now, *connection);
     }
   }
@@ -766,6 +1030,7 @@ void RnicTransport::disconnect(Instant now, verbs::ConnectionId id) {
   if (connection == nullptr || !connection->is_attached || !connection->queue_pair) {
     return;
   }
+  connection->end_is_told = true;
   connection->queue_pair->close();
   note_end(now, *connection);
   say_goodbye(*connection);
@@ -781,15 +1046,18 @@ void RnicTransport::destroy(verbs::ConnectionId id) {
   drop_event(*connection);
   if (connection->is_established) {
     --stats_.connections;
-    stats_.exposed -= connection->exposure == Exposure::kNone ? 0 : 1;
+    stats_.exposed -= connection->is_exposed() ? 1 : 0;
   }
-  open_count_ -= connection->will_be_established ? 1 : 0;
+  open_count_ -= connection->has_place ? 1 : 0;
   if (connection->queue_pair) {
     if (!connection->queue_pair->in_error()) {
       connection->queue_pair->close();
     }
     note_end(now_, *connection);
     drop_queue_pair(*connection);
+  }
+  if (std::exchange(connection->exposes, false)) {
+    memory_->forget(connection->domain);
   }
   settle_half_open(*connection);
   if (connection->is_attached && connection->goodbye_said && !connection->peer_has_left) {
@@ -817,7 +1085,7 @@ void RnicTransport::begin_parting(Connection& connection) {
 bool RnicTransport::poll_ready(verbs::ReadyQueuePair& out) {
   while (RnicQueuePair* queue_pair = core_.ready.pop_front()) {
     const Connection& connection = *slots_[queue_pair->options().slot].connection;
-    if (connection.has_user) {
+    if (connection.is_given && connection.has_user) {
       out = {queue_pair, connection.context};
       return true;
     }
@@ -830,7 +1098,7 @@ uint32_t RnicTransport::peek_ready(std::span<uint64_t> out) const {
   for (const RnicQueuePair* queue_pair = core_.ready.front(); queue_pair != nullptr && count < out.size();
        queue_pair = core_.ready.next(*queue_pair)) {
     const Connection& connection = *slots_[queue_pair->options().slot].connection;
-    if (connection.has_user) {
+    if (connection.is_given && connection.has_user) {
       out[count++] = connection.context;
     }
   }
@@ -851,8 +1119,22 @@ void RnicTransport::on_timer(Instant now, Connection& connection) {
     return;
   }
   if (connection.handshake_deadline <= now) {
-    fail_setup(now, connection, RnicDrop::kHandshakeTimeout);
-    return;
+    switch (connection.state) {
+      case Connection::State::kResolvingAddress:
+        fail_connect(now, connection, ConnectFailure::kAddressUnresolved);
+        return;
+      case Connection::State::kResolvingRoute:
+        fail_connect(now, connection, ConnectFailure::kRouteUnresolved);
+        return;
+      case Connection::State::kAsking:
+        fail_connect(now, connection, ConnectFailure::kTimeout);
+        return;
+      case Connection::State::kAsked:
+      case Connection::State::kAnswered:
+      case Connection::State::kParting:
+        fail_setup(now, connection, RnicDrop::kHandshakeTimeout);
+        return;
+    }
   }
   if (connection.flush_deadline <= now) {
     connection.flush_deadline = Instant::never();
@@ -865,6 +1147,9 @@ void RnicTransport::on_timer(Instant now, Connection& connection) {
     connection.starved_until = Instant::never();
     if (!connection.queue_pair->in_error() && !connection.queue_pair->ListNode<PostTag>::is_linked()) {
       core_.to_post.push_back(*connection.queue_pair);
+    }
+    if (connection.state == Connection::State::kAsking && !connection.ListNode<AnswerTag>::is_linked()) {
+      to_answer_.push_back(connection);
     }
   }
   rearm(connection);

@@ -2,14 +2,17 @@
 // device carries them, and no packet is seen here. Without I/O: an RnicHost has rdma-core.
 //
 //   passive: on_request() -> kConnectRequest -> accept() -> answer -> on_established(), kEstablished
+//   active:  connect() -> on_address_resolved() -> on_route_resolved() -> queue pair, request -> on_connected(), kConnectResponse
+//            -> establish()
 //
 // The connection manager tells its events and the device its completions on separate ways, in whatever order: the first message
 // comes before on_established(), work is flushed before anybody says why, the peer leaves before it was established.
 //
-// What was posted in a turn, and the answer to a connection request, leave with flush(): so the answer goes out behind the
-// receive that the peer's first message needs.
+// What was posted in a turn, and the answer to a connection request, or our own, leave with flush(): so they go out behind the
+// receive that the peer's first message needs. Of a connection that we ask for a few are posted before its user has it.
 //
-// There is no active side yet: connect() says kUnsupported.
+// Each step of connect() has a deadline of ours, whatever rdma-core does, and a place of connections_max is taken from the first
+// one on. Memory is exposed on the active side alone, and where there is an RnicMemory.
 //
 // The shell's turn: it tells what the device and the connection manager have, lets the user act, calls flush(), and
 // on_deadline().
@@ -33,6 +36,7 @@
 #include "rnic/rnic_error.h"
 #include "rnic/rnic_host.h"
 #include "rnic/rnic_log.h"
+#include "rnic/rnic_memory.h"
 #include "rnic/rnic_queue_pair.h"
 #include "verbs/refusal.h"
 #include "verbs/transport.h"
@@ -40,21 +44,24 @@
 namespace cw::rnic {
 
 struct RnicOptions {
-  uint32_t connections_max = 64;  // half-open ones not included
+  uint32_t connections_max = 64;  // half-open ones not included; of the active side those that are being made are
   // Requests that are not established, whether they were answered or not. With those that were, queue pairs that nobody has
   // proved to want: rdma-core wants them before it answers.
   uint32_t half_open_max = 64;
   uint32_t parting_max = 256;  // connections without a user whose peers do not know yet that they are over
   PrefixLimits prefix{.half_open_max = 48};
   RateLimit request_rate{.per_second = 1000, .burst = 500};
-  Duration handshake_timeout = Duration::seconds(5);  // from our answer until the connection is established
+  // From our answer until the connection is established, and from our request until it is answered.
+  Duration handshake_timeout = Duration::seconds(5);
+  Duration resolve_timeout = Duration::seconds(2);  // active side: of the server's address, and of the way to it
   Duration parting_timeout = Duration::seconds(2);
   // How long the connection manager may take to say why work was flushed.
   Duration flush_patience = Duration::ms(50);
   Duration keepalive = Duration::seconds(30);  // an idle peer is asked after so long whether it is there; zero: never
   // How long it may take to answer. Longer than most devices try, so that they say what is wrong.
   Duration keepalive_patience = Duration::seconds(30);
-  uint16_t reads_max = 16;  // READs of ours at a time, at most
+  uint16_t reads_max = 16;          // READs of ours at a time, at most
+  uint16_t reads_of_peer_max = 16;  // READs of the peer that the device answers at a time, where memory is exposed
   uint32_t send_queue_depth = 256;
   uint32_t receive_queue_depth = 128;  // messages that one connection may have receives for; more wait
   uint32_t inline_bytes = 128;         // asked for; the device may have less
@@ -84,14 +91,16 @@ struct RnicStats {
   uint64_t exposed = 0;      // gauge: of those, the ones of which the device does not say that no memory is exposed
   uint64_t early = 0;        // whose first message came before they were established
   std::array<uint64_t, kRnicDropCount> drops{};
-  std::array<uint64_t, kRnicErrorCauseCount> errors{};  // why queue pairs have ended
+  std::array<uint64_t, kConnectFailureCount> connect_failures{};  // of the active side
+  std::array<uint64_t, kRnicErrorCauseCount> errors{};            // why queue pairs have ended
   std::array<uint64_t, kDeviceEventCount> device_events{};
 };
 
 class RnicTransport final : public verbs::Transport {
  public:
-  // All references outlive the transport.
-  RnicTransport(const RnicOptions& options, RnicHost& host, BufferPool& pool, RandomSource& random);
+  // All references outlive the transport. `memory`: where what peers may touch is registered, of the domain that connect() says;
+  // nullptr, as in the gateway, exposes nothing.
+  RnicTransport(const RnicOptions& options, RnicHost& host, BufferPool& pool, RandomSource& random, RnicMemory* memory = nullptr);
   ~RnicTransport() override;
   RnicTransport(const RnicTransport&) = delete;
   RnicTransport& operator=(const RnicTransport&) = delete;
@@ -128,8 +137,15 @@ class RnicTransport final : public verbs::Transport {
   void on_established(Instant now, RnicId connection);
   // The peer has taken leave, or has taken note of ours.
   void on_disconnected(Instant now, RnicId connection);
-  // It was not made: rejected by the peer, not answered, or the connection manager's own failure.
+  // Passive: it was not made: rejected by the peer, not answered, or the connection manager's own failure.
   void on_failed(Instant now, RnicId connection);
+  // Active: what has become of resolve_address(), resolve_route() and connect().
+  void on_address_resolved(Instant now, RnicId connection);
+  void on_route_resolved(Instant now, RnicId connection);
+  void on_connected(Instant now, RnicId connection, const RnicResponse& response);
+  // `by_wire`: what the wire says of the reason; the peer's private data may say more.
+  void on_rejected(Instant now, RnicId connection, const verbs::Rejection& by_wire, Bytes private_data);
+  void on_not_connected(Instant now, RnicId connection, ConnectFailure failure);
   // Nothing more comes of a connection that has ended.
   void on_parted(Instant now, RnicId connection);
   // The device's events, of a queue pair or of what more than one may have: a port, a completion queue, the device. Each is told
@@ -173,6 +189,10 @@ class RnicTransport final : public verbs::Transport {
   void settle_half_open(Connection& connection);
   void refuse(Connection& connection, const verbs::Refusal& refusal);
   void fail_setup(Instant now, Connection& connection, RnicDrop drop);
+  void fail_connect(Instant now, Connection& connection, ConnectFailure failure);
+  void end_connect(Instant now, Connection& connection, ConnectFailure failure, const verbs::Rejection& rejection);
+  [[nodiscard]] std::optional<RnicDrop> make_queue_pair(Connection& connection);
+  void ask(Instant now, Connection& connection);
   void answer(Instant now, Connection& connection);
   void become_established(Instant now, Connection& connection);
   void note_established(Instant now, Connection& connection);
@@ -185,6 +205,7 @@ class RnicTransport final : public verbs::Transport {
   void drop_event(Connection& connection);
   [[nodiscard]] Bytes keep_told(Bytes private_data);
   void say_goodbye(Connection& connection);
+  void destroy_at_host(Connection& connection);
   void drop_queue_pair(Connection& connection);
   void begin_parting(Connection& connection);
   void release(Connection& connection);
@@ -194,6 +215,7 @@ class RnicTransport final : public verbs::Transport {
 
   RnicOptions options_;
   RnicHost& host_;
+  RnicMemory* memory_;
   RnicCore core_;
   RnicLog log_;
   TokenBucket requests_;
@@ -210,7 +232,7 @@ class RnicTransport final : public verbs::Transport {
   std::array<uint8_t, 256> told_{};  // the private data of the event that was polled last
   uint32_t half_open_count_ = 0;
   uint32_t parting_count_ = 0;
-  uint32_t open_count_ = 0;  // established, with a user
+  uint32_t open_count_ = 0;  // established, or asked for by us, with a user
   uint32_t live_count_ = 0;
   Instant now_;  // of the last call that said it: destroy() does not
   RnicStats stats_;

@@ -106,7 +106,7 @@ struct ConnectionOptions {
   // Bounds beside those of the peer and of the transport's own options.
   ReadDepths depths = {.initiator_depth = kAnyDepth, .responder_resources = kAnyDepth};
   // Memory of this domain may be read and written by the peer, where the transport has memory to expose: the gateway's has none.
-  // RoCE exposes it on the active side only, iWARP on either side, and rnic/ exposes nothing.
+  // RoCE and rnic/ expose it on the active side only, iWARP on either side.
   ProtectionDomain domain;
 };
 

@@ -26,6 +26,14 @@ Result<Rkey> MemoryTable::register_region(ProtectionDomain domain, MutableBytes 
   return Rkey(key);
 }
 
+Result<RemoteRegion> MemoryTable::expose(ProtectionDomain domain, MutableBytes memory, RemoteAccess access) {
+  const auto key = register_region(domain, memory, access);
+  if (!key.ok()) {
+    return fail(key.error());
+  }
+  return RemoteRegion{*key, address_of(*key)};
+}
+
 uint64_t MemoryTable::address_of(Rkey key) const {
   return key.value() == 0 ? 0 : slots_[slot_of(key.value())].address;
 }

@@ -1,10 +1,13 @@
 // Registered memory of the client role: what a peer may read or write by rkey. The server role registers nothing
-// (docs/architecture.md, "The server exposes no memory"). Keys are random 32-bit values, live
-// for one use when the caller wants so, and belong to one protection domain: a key shown to one connection opens nothing on
-// another.
+// (docs/architecture.md, "The server exposes no memory").
 //
-// The table is allocated once: registering and invalidating happen for every call with chunks. It is open-addressed with the key
-// as its own hash, which is sound because keys come from the RandomSource and never from a peer.
+// Who makes calls sees a MemoryRegistry. Our own transports look keys up in a MemoryTable; an RDMA device has a table of its own
+// (rnic/rnic_memory.h).
+//
+// Keys of a MemoryTable are random 32-bit values, live for one use when the caller wants so, and belong to one protection domain:
+// a key shown to one connection opens nothing on another. The table is allocated once: registering and invalidating happen for
+// every call with chunks. It is open-addressed with the key as its own hash, which is sound because keys come from the
+// RandomSource and never from a peer.
 #pragma once
 
 #include <cstdint>
@@ -45,7 +48,24 @@ enum class MemoryFault : uint8_t {
 };
 inline constexpr uint32_t kMemoryFaultCount = 5;
 
-class MemoryTable {
+// What a peer is told of a region, to reach it.
+struct RemoteRegion {
+  Rkey key;
+  uint64_t address = 0;  // of its first byte
+};
+
+class MemoryRegistry {
+ public:
+  virtual ~MemoryRegistry() = default;
+
+  // Registers `memory` for one use, and says how the peer reaches it. It must outlive the registration. kNoResources when no more
+  // can be registered.
+  [[nodiscard]] virtual Result<RemoteRegion> expose(ProtectionDomain domain, MutableBytes memory, RemoteAccess access) = 0;
+  // After this no peer reaches the memory. False when the key is unknown or of another domain, or the peer could not be shut off.
+  virtual bool invalidate(ProtectionDomain domain, Rkey key) = 0;
+};
+
+class MemoryTable final : public MemoryRegistry {
  public:
   MemoryTable(uint32_t region_max, RandomSource& random);
 
@@ -53,8 +73,9 @@ class MemoryTable {
   // kNoResources when region_max regions are registered.
   [[nodiscard]] Result<Rkey> register_region(ProtectionDomain domain, MutableBytes memory, RemoteAccess access);
   [[nodiscard]] uint64_t address_of(Rkey key) const;  // 0 when unknown
-  // After this no packet reaches the memory. False when the key is unknown or of another domain.
-  bool invalidate(ProtectionDomain domain, Rkey key);
+  // Both at once.
+  [[nodiscard]] Result<RemoteRegion> expose(ProtectionDomain domain, MutableBytes memory, RemoteAccess access) override;
+  bool invalidate(ProtectionDomain domain, Rkey key) override;
   // Invalidates every key of the domain; returns how many there were.
   uint32_t invalidate_all(ProtectionDomain domain);
   // The bytes [address, address + length) if `key` of `domain` grants `access` to all of them; else why not. The check

@@ -1,4 +1,5 @@
-// The options of every program with the client role: the wire, and for RoCE the DPDK port of its own, the core, the memory.
+// The options of every program with the client role: the wire, for RoCE the DPDK port of its own, for rdma-core the RDMA device,
+// the core, the memory.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -7,6 +8,7 @@
 #include <memory>
 #include <string>
 
+#include "apps/client/client_wire.h"
 #include "control/config/ip_text.h"
 #include "dataplane/dpdk/one_port.h"
 #include "dataplane/heap_pools.h"
@@ -16,9 +18,11 @@ namespace cw::test {
 struct LinkOptions {
   dataplane::OnePortSettings port;
   std::string address;
-  bool is_iwarp = false;
+  client::Wire wire = client::Wire::kRoce;
   bool crc = true;  // iWARP: asked for
 
+  // Without DPDK: buffers are ordinary memory.
+  [[nodiscard]] bool has_heap() const { return wire != client::Wire::kRoce; }
   // Of RoCE. Precondition: the command line has been parsed, and link_problem() found nothing.
   [[nodiscard]] control::IpPrefix own() const { return *control::parse_prefix(address); }
 };
@@ -30,12 +34,12 @@ struct LinkOptions {
 enum class LinkCount : uint8_t { kOne, kOnePerThread };  // the latter: "{}" in texts stands for the thread's number
 // RoCE alone.
 void add_link_options(CLI::App& cli, LinkOptions& link);
-// Either wire.
+// Every wire.
 void add_wire_options(CLI::App& cli, LinkOptions& link, LinkCount count = LinkCount::kOne);
 // Behind add_wire_options() and the parsing: what is missing for the wire, or has no meaning on it. Empty, or an option's name
 // and a sentence.
 [[nodiscard]] std::string link_problem(const CLI::App& cli, const LinkOptions& link);
-// iWARP: buffers, and this thread on its CPU. nullptr with one sentence.
+// iWARP and rdma-core: buffers, and this thread on its CPU. nullptr with one sentence.
 [[nodiscard]] std::unique_ptr<dataplane::HeapPools> open_heap(const LinkOptions& link, std::string& error);
 
 }  // namespace cw::test

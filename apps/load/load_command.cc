@@ -35,7 +35,7 @@ class Command {
       return status;
     }
     CLI::App cli(
-        "causeway-load: loads the bench program of a causewayd, or an NFSv3 export behind it, over RoCEv2 or iWARP, "
+        "causeway-load: loads the bench program of a causewayd, or an NFSv3 export behind it, over RoCEv2, iWARP or rdma-core, "
         "checks every answer and measures.\n"
         "Without --rate a closed loop: each connection keeps its window full. "
         "With it an open loop, free of coordinated omission.");
@@ -117,6 +117,7 @@ class Command {
         "Examples (LINK: --device, --address and --mtu as deploy/quickstart.sh --keep prints them):\n"
         "  causeway-load LINK --server 10.9.0.1                                 how many calls are possible\n"
         "  causeway-load --transport iwarp --server 192.0.2.9                   the same over iWARP: no DPDK, no root\n"
+        "  causeway-load --transport verbs --device rxe0 --server 192.0.2.9     the same by an RDMA device of this host\n"
         "  causeway-load LINK --server 10.9.0.1 --rate 2k --op echo -b 4k       how long 2000 users a second wait\n"
         "  causeway-load LINK --server 10.9.0.1 --scenario mixed --html r.html  a scenario, and a page with charts\n"
         "  causeway-load --threads 2 --device net_memif{},role=client,socket=/run/cw{}.sock,socket-abstract=no --mtu 4500\n"
@@ -304,7 +305,7 @@ class Command {
     if (std::string problem = wire_problem(cli); !problem.empty()) {
       return problem;
     }
-    terminal.is_iwarp = session_.link.is_iwarp;
+    terminal.wire = session_.link.wire;
     if (const std::string problem = thread_problem(); !problem.empty()) {
       return "--threads: " + problem;
     }
@@ -321,18 +322,21 @@ class Command {
   }
 
   [[nodiscard]] std::string wire_problem(const CLI::App& cli) const {
-    if (std::string problem = test::link_problem(cli, session_.link); !problem.empty() || !session_.link.is_iwarp) {
+    if (std::string problem = test::link_problem(cli, session_.link); !problem.empty() || !session_.link.has_heap()) {
       return problem;
     }
     for (const char* name : {"--gateway", "--path-mtu", "--ack-timeout"}) {
       if (cli.count(name) > 0) {
-        return fmt::format("{}: belongs to RoCE; with --transport iwarp the kernel's routes and TCP decide, so leave it out",
-                           name);
+        return fmt::format("{}: belongs to RoCE; with --transport {} the kernel's routes and {} decide, so leave it out", name,
+                           client::to_string(session_.link.wire),
+                           session_.link.wire == client::Wire::kIwarp ? "TCP" : "the RDMA device");
       }
     }
     if (session_.terminal.load.faults.any()) {
-      return "--transport iwarp: faults of the link are made in a DPDK port, and there is none; "
-             "use tc and netem on the interface, or leave out --loss, --delay-us and the like (in a scenario: [faults])";
+      return fmt::format(
+          "--transport {}: faults of the link are made in a DPDK port, and there is none; "
+          "use tc and netem on the interface, or leave out --loss, --delay-us and the like (in a scenario: [faults])",
+          client::to_string(session_.link.wire));
     }
     return {};
   }
@@ -350,7 +354,7 @@ class Command {
                          terminal.plan.connections_max);
     }
     for (const std::string& text : {session_.link.port.device, session_.link.address}) {
-      if (!session_.link.is_iwarp && text.find("{}") == std::string::npos) {
+      if (!session_.link.has_heap() && text.find("{}") == std::string::npos) {
         return fmt::format("'{}' would be the same for all; put '{{}}' where the number of the thread belongs", text);
       }
     }

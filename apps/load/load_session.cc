@@ -140,9 +140,16 @@ client::IwarpClientOptions iwarp_options_of(const SessionSettings& settings) {
           .crc = settings.link.crc};
 }
 
+client::VerbsClientOptions verbs_options_of(const SessionSettings& settings) {
+  const LoadPlan& plan = settings.terminal.plan;
+  return {.connections_max = plan.connections_max + spare_connections(plan),
+          .window = settings.terminal.load.window,
+          .device = settings.link.port.device};
+}
+
 // Where the buffers of all threads come from, and the DPDK port of each.
 struct Links {
-  std::unique_ptr<dataplane::HeapPools> heap;              // iWARP
+  std::unique_ptr<dataplane::HeapPools> heap;              // iWARP, rdma-core
   std::vector<std::unique_ptr<dataplane::OnePort>> ports;  // RoCE; in reverse, since the first one has the buffers of all
 
   Links() = default;
@@ -160,9 +167,15 @@ class LoadCore {
  public:
   LoadCore(const SessionSettings& settings, Links& links, uint32_t index) : settings_(settings) {
     const uint32_t regions = 2 * calls_max(settings) + 64;
-    if (links.heap != nullptr) {
-      wire_.emplace(*links.heap, iwarp_options_of(settings), regions);
-      return;
+    switch (settings.link.wire) {
+      case client::Wire::kRoce:
+        break;
+      case client::Wire::kIwarp:
+        wire_.emplace(*links.heap, iwarp_options_of(settings), regions);
+        return;
+      case client::Wire::kVerbs:
+        wire_.emplace(*links.heap, verbs_options_of(settings), regions);
+        return;
     }
     dataplane::OnePort& link = *links.ports[index];
     wire_.emplace(link, node_options_of(settings, link), regions);
@@ -177,7 +190,9 @@ class LoadCore {
   // The load; nullptr: the bench program's calls.
   void prepare(Workload* workload, uint64_t seed) {
     transport_ = wire_->make_transport(roce_options_of(settings_));
-    client_.emplace(client_options_of(settings_), *transport_, wire_->memory(), wire_->packets(), wire_->random());
+    client::ClientOptions client_options = client_options_of(settings_);
+    client_options.remote_invalidate = wire_->takes_invalidation();
+    client_.emplace(client_options, *transport_, wire_->registry(), wire_->packets(), wire_->random());
     LoadOptions options = load_options_of(settings_);
     options.seed = seed;
     driver_.emplace(options, *client_, wire_->packets(), workload);
@@ -292,7 +307,7 @@ class Session {
     std::vector<std::thread> threads;
     for (uint32_t i = 1; i < cores_.size(); ++i) {
       threads.emplace_back([&, i] {
-        if (settings_.link.is_iwarp) {
+        if (settings_.link.has_heap()) {
           dataplane::bind_this_thread({&shares_[i].link.port.lcore, 1});
           cores_[i]->run(stop);
           return;
@@ -330,7 +345,7 @@ bool open_links(std::span<const SessionSettings> shares, Links& links, std::stri
     link.port.large_buffers *= threads;
     link.port.views *= threads;
     link.port.memory_mb *= threads;
-    if (link.is_iwarp) {
+    if (link.has_heap()) {
       links.heap = test::open_heap(link, error);
       return links.heap != nullptr;
     }

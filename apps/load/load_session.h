@@ -1,5 +1,5 @@
-// A load from end to end, on a DPDK port of its own or on the kernel's TCP: wire, driver, terminal. For NFS with files made
-// before and removed after.
+// A load from end to end, on a DPDK port of its own, on the kernel's TCP or on an RDMA device: wire, driver, terminal. For NFS
+// with files made before and removed after.
 #pragma once
 
 #include <atomic>

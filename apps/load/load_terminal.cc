@@ -14,7 +14,6 @@
 #include <memory>
 #include <thread>
 
-#include "apps/client/client_wire.h"
 #include "apps/load/report/live_screen.h"
 
 namespace cw::load {
@@ -34,6 +33,18 @@ double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
+const char* name_of(client::Wire wire) {
+  switch (wire) {
+    case client::Wire::kRoce:
+      return "RoCE";
+    case client::Wire::kIwarp:
+      return "iWARP";
+    case client::Wire::kVerbs:
+      return "rdma-core";
+  }
+  return "";
+}
+
 class Terminal {
  public:
   Terminal(const TerminalSettings& settings, LoadGroup& load, const std::atomic<bool>& interrupted)
@@ -46,8 +57,8 @@ class Terminal {
     if (!wait_for_connections()) {
       return 1;
     }
-    fmt::print("{} connections up over {}; {}, window {}\n", load_.progress().gauges.connected,
-               settings_.is_iwarp ? "iWARP" : "RoCE", settings_.title, settings_.load.window);
+    fmt::print("{} connections up over {}; {}, window {}\n", load_.progress().gauges.connected, name_of(settings_.wire),
+               settings_.title, settings_.load.window);
     std::fflush(stdout);
     warm_up();
     const LoadStats start = load_.begin();
@@ -95,7 +106,7 @@ class Terminal {
                    connected, progress.wanted, settings_.server, settings_.service_port, progress.stats.refused, reason,
                    progress.stats.lost);
         const std::string advice =
-            progress.stats.refused > 0 ? client::advice_for(progress.last_rejection, settings_.is_iwarp) : std::string();
+            progress.stats.refused > 0 ? client::advice_for(progress.last_rejection, settings_.wire) : std::string();
         fmt::print(stderr, "  next: {}\n",
                    advice.empty() ? "is causewayd ready, does its listener have this port, has it room, is its backend up, "
                                     "do both ends share the link? Its log and causewayctl status say so."
@@ -179,7 +190,7 @@ class Terminal {
     report.options = describe(settings_.load, settings_.plan);
     report.options.insert(report.options.begin(),
                           {"server", fmt::format("{} port {}", settings_.server, settings_.service_port)});
-    report.options.insert(report.options.begin() + 1, {"transport", settings_.is_iwarp ? "iwarp" : "roce"});
+    report.options.insert(report.options.begin() + 1, {"transport", std::string(client::to_string(settings_.wire))});
     if (settings_.threads > 1) {
       report.options.insert(report.options.begin() + 2, {"threads", fmt::format("{}", settings_.threads)});
     }

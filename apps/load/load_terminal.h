@@ -4,6 +4,7 @@
 #include <atomic>
 #include <string>
 
+#include "apps/client/client_wire.h"
 #include "apps/load/load_group.h"
 #include "apps/load/load_settings.h"
 #include "apps/load/report/report.h"
@@ -26,7 +27,7 @@ struct TerminalSettings {
   std::string description;
   std::string server;
   uint16_t service_port = 20049;
-  bool is_iwarp = false;
+  client::Wire wire = client::Wire::kRoce;
   uint32_t threads = 1;
 };
 

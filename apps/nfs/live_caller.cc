@@ -91,7 +91,7 @@ std::string LiveCaller::connect(const IpAddress& server, uint16_t port, const Pr
   options.rpc.call_timeout = profile.call_timeout;
   options.rpc.segment_bytes_max = profile.segment_bytes;
   options.inline_bytes = profile.inline_bytes;
-  options.remote_invalidate = profile.remote_invalidate;
+  options.remote_invalidate = profile.remote_invalidate && wire_.takes_invalidation();
   if (profile.silent) {
     options.private_data.emplace();
   }
@@ -102,7 +102,7 @@ std::string LiveCaller::connect(const IpAddress& server, uint16_t port, const Pr
   client_.reset();
   transport_.reset();
   transport_ = wire_.make_transport(roce);
-  client_.emplace(options, *transport_, wire_.memory(), wire_.packets(), wire_.random());
+  client_.emplace(options, *transport_, wire_.registry(), wire_.packets(), wire_.random());
   const auto id = client_->connect(clock_.now(), server, port);
   if (!id.ok()) {
     return "no own address of the server's family";

@@ -110,6 +110,21 @@ const char* to_string(RejectReason reason) noexcept {
   return "unknown";
 }
 
+verbs::Rejection rejection_of(RejectReason reason) noexcept {
+  switch (reason) {
+    case RejectReason::kInvalidServiceId:
+      return {verbs::RejectReason::kNoListener, to_string(reason)};
+    case RejectReason::kConsumerDefined:
+      return {verbs::RejectReason::kRefused, to_string(reason)};
+    case RejectReason::kNoResources:
+      return {verbs::RejectReason::kNoResources, to_string(reason)};
+    case RejectReason::kTimeout:
+      return {verbs::RejectReason::kNoAnswer, to_string(reason)};
+    default:
+      return {verbs::RejectReason::kOther, to_string(reason)};
+  }
+}
+
 const char* to_string(DisconnectCause cause) noexcept {
   switch (cause) {
     case DisconnectCause::kRemoteRequest:

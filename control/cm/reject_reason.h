@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "verbs/connection.h"
+
 namespace cw::cm {
 
 // May hold a value outside the enumeration when it came from a peer.
@@ -48,5 +50,7 @@ inline constexpr uint32_t kRejectReasonCount = 36;
 
 // Lower case words joined by '_': the value of a metric label. Codes that IBA does not define are "unknown".
 [[nodiscard]] const char* to_string(RejectReason reason) noexcept;
+// In the words of all transports.
+[[nodiscard]] verbs::Rejection rejection_of(RejectReason reason) noexcept;
 
 }  // namespace cw::cm

@@ -40,7 +40,7 @@ void find(void* library, const char* name, Function& function, Loaded& out) {
   }
   function = reinterpret_cast<Function>(dlsym(library, name));
   if (function == nullptr && out.problem.empty()) {
-    out.problem = fmt::format("rdma-core on this host has no {}: it is older than 17; upgrade librdmacm1 and libibverbs1", name);
+    out.problem = fmt::format("rdma-core on this host has no {}: it is older than 23; upgrade librdmacm1 and libibverbs1", name);
   }
 }
 
@@ -104,6 +104,10 @@ Loaded load_libraries() {
   find(cm, "rdma_bind_addr", core.cm_bind_addr, out);
   find(cm, "rdma_listen", core.cm_listen, out);
   find(cm, "rdma_init_qp_attr", core.cm_init_qp_attr, out);
+  find(cm, "rdma_resolve_addr", core.cm_resolve_addr, out);
+  find(cm, "rdma_resolve_route", core.cm_resolve_route, out);
+  find(cm, "rdma_connect", core.cm_connect, out);
+  find(cm, "rdma_establish", core.cm_establish, out);
   find(cm, "rdma_accept", core.cm_accept, out);
   find(cm, "rdma_reject", core.cm_reject, out);
   find(cm, "rdma_notify", core.cm_notify, out);

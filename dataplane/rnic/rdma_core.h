@@ -1,5 +1,6 @@
-// The libraries of rdma-core, loaded when the first listener wants them: a gateway on other wires needs none of them. What verbs
-// do per message (posting, polling) are inline functions of their header, through the device's own table, and need no symbol.
+// The libraries of rdma-core, loaded when the first listener, or call, wants them: a gateway on other wires needs none of them.
+// What verbs do per message (posting, polling) are inline functions of their header, through the device's own table, and need no
+// symbol.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -47,6 +48,10 @@ struct RdmaCore {
   decltype(&::rdma_bind_addr) cm_bind_addr = nullptr;
   decltype(&::rdma_listen) cm_listen = nullptr;
   decltype(&::rdma_init_qp_attr) cm_init_qp_attr = nullptr;
+  decltype(&::rdma_resolve_addr) cm_resolve_addr = nullptr;
+  decltype(&::rdma_resolve_route) cm_resolve_route = nullptr;
+  decltype(&::rdma_connect) cm_connect = nullptr;
+  decltype(&::rdma_establish) cm_establish = nullptr;
   decltype(&::rdma_accept) cm_accept = nullptr;
   decltype(&::rdma_reject) cm_reject = nullptr;
   decltype(&::rdma_notify) cm_notify = nullptr;

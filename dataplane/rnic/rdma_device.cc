@@ -17,6 +17,10 @@ constexpr uint32_t kQueueEntries = 16384;
 // The first queue is so long that no mapping begins there.
 constexpr uint32_t kQueueEntriesOfIwarp = 32768;
 
+static_assert(static_cast<int>(verbs::RemoteAccess::kRead) == IBV_ACCESS_REMOTE_READ &&
+              static_cast<int>(verbs::RemoteAccess::kWrite) == IBV_ACCESS_REMOTE_WRITE &&
+              static_cast<int>(verbs::RemoteAccess::kAtomic) == IBV_ACCESS_REMOTE_ATOMIC);
+
 void make_nonblocking(int fd) {
   (void)fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
 }
@@ -99,6 +103,13 @@ uint32_t RdmaDevice::lkey_of(const uint8_t* address) const {
   }
   CW_ASSERT(false);  // a buffer of no pool that was registered
   return 0;
+}
+
+ibv_mr* RdmaDevice::expose(MutableBytes memory, verbs::RemoteAccess access) {
+  // A device writes for a peer only where it may write for us.
+  const bool is_written = (static_cast<int>(access) & ~IBV_ACCESS_REMOTE_READ) != 0;
+  const int flags = static_cast<int>(access) | (is_written ? int{IBV_ACCESS_LOCAL_WRITE} : 0);
+  return core_.reg_mr(pd_, memory.data(), memory.size(), flags);
 }
 
 void RdmaDevice::arm() {

@@ -12,6 +12,7 @@
 #include "base/result.h"
 #include "dataplane/rnic/rdma_core.h"
 #include "rnic/completion_room.h"
+#include "verbs/memory_region.h"
 
 namespace cw::dataplane {
 
@@ -36,6 +37,8 @@ class RdmaDevice {
   [[nodiscard]] CompletionQueue* reserve(uint32_t entries);
   // Of registered memory.
   [[nodiscard]] uint32_t lkey_of(const uint8_t* address) const;
+  // For peers, beside that. nullptr: the device registers no more.
+  [[nodiscard]] ibv_mr* expose(MutableBytes memory, verbs::RemoteAccess access);
   // Their next completions make the channel readable.
   void arm();
   // Takes the events of the channel.

@@ -162,7 +162,7 @@ void RdmaHost::watch(int fd) {
 
 // ---- Listening ----
 
-// With the first listener: who has none needs no library.
+// With the first listener, or call: who has none needs no library.
 bool RdmaHost::start() {
   if (channel_ != nullptr) {
     return true;
@@ -420,8 +420,12 @@ bool RdmaHost::take_cm_event(CmEvent& out) {
     out.connection = is_listener ? rnic::RnicId() : static_cast<const Peer*>(event->id->context)->connection;
     out.device = event->id->verbs == nullptr ? nullptr : event->id->verbs->device;
   }
-  if (event->event == RDMA_CM_EVENT_CONNECT_REQUEST) {
+  out.status = event->status;
+  const bool has_parameters = event->event == RDMA_CM_EVENT_CONNECT_REQUEST || event->event == RDMA_CM_EVENT_CONNECT_RESPONSE ||
+                              event->event == RDMA_CM_EVENT_ESTABLISHED || event->event == RDMA_CM_EVENT_REJECTED;
+  if (has_parameters) {
     out.initiator_depth = event->param.conn.initiator_depth;
+    out.responder_resources = event->param.conn.responder_resources;
     if (event->param.conn.private_data != nullptr) {
       out.private_bytes = std::min<size_t>(event->param.conn.private_data_len, out.private_data.size());
       std::copy_n(static_cast<const uint8_t*>(event->param.conn.private_data), out.private_bytes, out.private_data.begin());
@@ -446,6 +450,10 @@ void RdmaHost::on_cm_event(Instant now, const CmEvent& event) {
     return;
   }
   const rnic::RnicId connection = event.connection;
+  if (Peer* peer = find(connection); peer != nullptr && peer->is_active) {
+    on_call_event(now, *peer, event);
+    return;
+  }
   switch (event.type) {
     case RDMA_CM_EVENT_ESTABLISHED:
       transport_->on_established(now, connection);
@@ -483,7 +491,8 @@ void RdmaHost::on_removal(Instant now, const ibv_device* which) {
     device->is_gone |= device->device() == which;
   }
   for (const auto& each : peers_) {
-    if (each != nullptr && each->id != nullptr && each->device->device() == which) {
+    // One that is bound to the device, and has not opened it yet, goes by its own event.
+    if (each != nullptr && each->id != nullptr && each->device != nullptr && each->device->device() == which) {
       transport_->on_device_removed(now, each->connection);
     }
   }
@@ -576,7 +585,15 @@ void RdmaHost::on_request(Instant now, const CmEvent& event) {
     refuse(event.id);
     return;
   }
-  const auto slot = static_cast<uint32_t>(connection->value());
+  Peer& added = add_peer(*connection);
+  added.id = event.id;
+  added.device = device;
+  event.id->context = &added;
+  ++device->connections;
+}
+
+RdmaHost::Peer& RdmaHost::add_peer(rnic::RnicId connection) {
+  const auto slot = static_cast<uint32_t>(connection.value());
   if (slot >= peers_.size()) {
     peers_.resize(slot + 1);
   }
@@ -584,9 +601,8 @@ void RdmaHost::on_request(Instant now, const CmEvent& event) {
     peers_[slot] = std::make_unique<Peer>();
   }
   CW_ASSERT(peers_[slot]->id == nullptr);
-  *peers_[slot] = {.id = event.id, .connection = *connection, .device = device};
-  event.id->context = peers_[slot].get();
-  ++device->connections;
+  *peers_[slot] = {.connection = connection};
+  return *peers_[slot];
 }
 
 RdmaDevice* RdmaHost::device_of(Instant now, ibv_device* which) {

@@ -1,8 +1,9 @@
-// The connections of a transport on rdma-core: listened for, answered, worked for and ended without blocking, all by the thread
-// of one core. Needs no DPDK.
+// The connections of a transport on rdma-core: listened for or asked for, answered, worked for and ended without blocking, all by
+// the thread of one core. Needs no DPDK. siw alone blocks: it connects TCP within rdma_connect().
 //
-// Queue pairs are made here and not by librdmacm, which would give them the kernel's access flags: so they are 0 from INIT on,
-// and librdmacm is told the number alone. Completion queues are polled while there is work, and armed before the core sleeps.
+// Queue pairs are made here and not by librdmacm, which would give them the kernel's access flags: so they are 0 from INIT on, or
+// read and write where memory is exposed, and librdmacm is told the number alone. Completion queues are polled while there is
+// work, and armed before the core sleeps.
 #pragma once
 
 #include <sys/types.h>
@@ -38,13 +39,15 @@ struct RdmaHostOptions {
   // Librdmacm gives a port to one listener: other cores of the process have none.
   bool listens = true;
   int backlog = 1024;
+  // Active side: by which device servers have to be reached; empty: whichever.
+  std::string device;
   rnic::RetryLimits retries;
 };
 
 class RdmaHost final : public rnic::RnicHost, public WireShell {
  public:
   // What buffers lie in: `memory` of each pool, registered with each device that is used. `core`: null, it is loaded with the
-  // first listener; or a test's.
+  // first listener or call; or a test's.
   RdmaHost(const RdmaHostOptions& options, std::vector<MutableBytes> memory, const RdmaCore* core = nullptr);
   ~RdmaHost() override;
   RdmaHost(const RdmaHost&) = delete;
@@ -67,6 +70,12 @@ class RdmaHost final : public rnic::RnicHost, public WireShell {
   // rnic::RnicHost
   [[nodiscard]] Status listen(uint16_t port) override;
   void unlisten(uint16_t port) override;
+  [[nodiscard]] Status resolve_address(rnic::RnicId connection, const IpAddress& server, uint16_t port,
+                                       Duration patience) override;
+  [[nodiscard]] rnic::ConnectFailure resolve_route(rnic::RnicId connection, Duration patience) override;
+  [[nodiscard]] rnic::ConnectFailure connect(rnic::RnicId connection, const rnic::RnicCall& call) override;
+  [[nodiscard]] bool make_ready(rnic::RnicId connection, uint16_t reads_max) override;
+  [[nodiscard]] bool establish(rnic::RnicId connection) override;
   [[nodiscard]] Result<rnic::QueuePairMade> make_queue_pair(rnic::RnicId connection, const rnic::QueuePairWish& wish) override;
   [[nodiscard]] Status accept(rnic::RnicId connection, uint16_t reads_max, Bytes private_data) override;
   void reject(rnic::RnicId connection, Bytes private_data) override;
@@ -77,6 +86,9 @@ class RdmaHost final : public rnic::RnicHost, public WireShell {
   void disconnect(rnic::RnicId connection) override;
   void destroy_queue_pair(rnic::RnicId connection) override;
   void release(rnic::RnicId connection) override;
+  [[nodiscard]] Result<rnic::DeviceRegion> register_memory(rnic::RnicId connection, MutableBytes memory,
+                                                           verbs::RemoteAccess access) override;
+  [[nodiscard]] bool deregister_memory(uint64_t handle) override;
   [[nodiscard]] rnic::Exposure exposure(rnic::RnicId connection) const override;
   [[nodiscard]] std::optional<rnic::QueuePairState> look(rnic::RnicId connection) const override;
   [[nodiscard]] std::string_view device(rnic::RnicId connection) const override;
@@ -85,7 +97,10 @@ class RdmaHost final : public rnic::RnicHost, public WireShell {
   struct Peer {
     rdma_cm_id* id = nullptr;
     rnic::RnicId connection;
-    RdmaDevice* device = nullptr;
+    bool is_active = false;
+    bool exposes = false;
+    uint8_t reads_of_peer_max = 0;  // if it exposes
+    RdmaDevice* device = nullptr;   // active: none before the server's address is resolved
     ibv_qp* qp = nullptr;
     CompletionQueue* queue = nullptr;
     uint32_t queue_entries = 0;
@@ -115,7 +130,9 @@ class RdmaHost final : public rnic::RnicHost, public WireShell {
     // Whose id it is, of a connection: messages that came before may end it, and then there is no id any more.
     rnic::RnicId connection;
     const ibv_device* device = nullptr;  // DEVICE_REMOVAL
+    int status = 0;
     uint8_t initiator_depth = 0;
+    uint8_t responder_resources = 0;
     std::array<uint8_t, 256> private_data{};
     size_t private_bytes = 0;
   };
@@ -137,6 +154,10 @@ class RdmaHost final : public rnic::RnicHost, public WireShell {
   [[nodiscard]] bool take_cm_event(CmEvent& out);
   void on_cm_event(Instant now, const CmEvent& event);
   void on_request(Instant now, const CmEvent& event);
+  [[nodiscard]] Peer& add_peer(rnic::RnicId connection);
+  void on_call_event(Instant now, Peer& peer, const CmEvent& event);
+  void on_address_resolved(Instant now, Peer& peer);
+  [[nodiscard]] rnic::RnicResponse response_of(const Peer& peer, const CmEvent& event) const;
   [[nodiscard]] bool is_there(Instant now, const ibv_device* device);
   void look_for_devices(Instant now);
   void look_for_removals(Instant now);
@@ -150,7 +171,7 @@ class RdmaHost final : public rnic::RnicHost, public WireShell {
   std::vector<MutableBytes> memory_;
   rnic::RnicTransport* transport_ = nullptr;
   const RdmaCore* given_core_;
-  const RdmaCore* core_ = nullptr;  // once something listens
+  const RdmaCore* core_ = nullptr;  // once something listens, or calls
   rdma_event_channel* channel_ = nullptr;
   int epoll_fd_;
   std::vector<std::unique_ptr<Peer>> peers_;  // by the slot of their connection

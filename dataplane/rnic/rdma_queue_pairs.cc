@@ -62,8 +62,8 @@ std::string_view name_of(ibv_qp_state state) {
 
 }  // namespace
 
-// Access flags are the kernel's in what librdmacm says, and 0 in what the device is told. Times and counts are the peer's there,
-// as it wrote them in its request.
+// Access flags are the kernel's in what librdmacm says, and ours in what the device is told. Times and counts are the peer's
+// there, as it wrote them in its request or its answer.
 bool RdmaHost::modify(const Peer& peer, ibv_qp_state state, uint8_t reads_max) const {
   ibv_qp_attr attributes{};
   int mask = 0;
@@ -71,9 +71,9 @@ bool RdmaHost::modify(const Peer& peer, ibv_qp_state state, uint8_t reads_max) c
   if (core_->cm_init_qp_attr(peer.id, &attributes, &mask) != 0) {
     return false;
   }
-  attributes.qp_access_flags = 0;
+  attributes.qp_access_flags = peer.exposes ? IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE : 0;
   if (state == IBV_QPS_RTR) {
-    attributes.max_dest_rd_atomic = 0;
+    attributes.max_dest_rd_atomic = peer.exposes ? std::min(attributes.max_dest_rd_atomic, peer.reads_of_peer_max) : uint8_t{0};
     if (peer.device->is_infiniband(peer.id->port_num)) {
       mask &= ~kRoceBits;
     }
@@ -90,9 +90,10 @@ bool RdmaHost::modify(const Peer& peer, ibv_qp_state state, uint8_t reads_max) c
 
 Result<rnic::QueuePairMade> RdmaHost::make_queue_pair(rnic::RnicId connection, const rnic::QueuePairWish& wish) {
   Peer* peer = find(connection);
-  if (peer == nullptr || peer->device->is_gone) {
+  if (peer == nullptr || peer->device == nullptr || peer->device->is_gone) {
     return cw::fail(Error::kNoResources);
   }
+  peer->exposes = wish.exposes;
   const ibv_device_attr& limits = peer->device->attributes();
   const auto max_sge = static_cast<uint32_t>(std::max(limits.max_sge, 1));
   const auto max_wr = static_cast<uint32_t>(std::max(limits.max_qp_wr, 1));
@@ -277,7 +278,9 @@ void RdmaHost::release(rnic::RnicId connection) {
   Peer* peer = find(connection);
   if (peer != nullptr) {
     destroy_queue_pair(connection);
-    --peer->device->connections;
+    if (peer->device != nullptr) {
+      --peer->device->connections;
+    }
     (void)core_->cm_destroy_id(std::exchange(peer->id, nullptr));
   }
 }
@@ -316,7 +319,7 @@ std::optional<rnic::QueuePairState> RdmaHost::look(rnic::RnicId connection) cons
 
 std::string_view RdmaHost::device(rnic::RnicId connection) const {
   const Peer* peer = find(connection);
-  const auto name = peer == nullptr ? names_.end() : std::ranges::find(names_, peer->device->name());
+  const auto name = peer == nullptr || peer->device == nullptr ? names_.end() : std::ranges::find(names_, peer->device->name());
   return name == names_.end() ? std::string_view() : std::string_view(*name);
 }
 

@@ -12,7 +12,7 @@ struct Client::Connection : TimerNode, ListNode<Client::ReadyTag> {
   std::optional<rpcrdma::ClientEndpoint> endpoint;
 };
 
-Client::Client(const ClientOptions& options, verbs::Transport& transport, verbs::MemoryTable& memory, BufferPool& packets,
+Client::Client(const ClientOptions& options, verbs::Transport& transport, verbs::MemoryRegistry& memory, BufferPool& packets,
                RandomSource& random)
     : options_(options),
       transport_(transport),

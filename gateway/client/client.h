@@ -46,7 +46,7 @@ struct ClientEvent {
 
 class Client {
  public:
-  Client(const ClientOptions& options, verbs::Transport& transport, verbs::MemoryTable& memory, BufferPool& packets,
+  Client(const ClientOptions& options, verbs::Transport& transport, verbs::MemoryRegistry& memory, BufferPool& packets,
          RandomSource& random);
   ~Client();
   Client(const Client&) = delete;
@@ -90,7 +90,7 @@ class Client {
 
   ClientOptions options_;
   verbs::Transport& transport_;
-  verbs::MemoryTable& memory_;
+  verbs::MemoryRegistry& memory_;
   BufferPool& packets_;
   RandomSource& random_;
   std::vector<std::unique_ptr<Connection>> connections_;

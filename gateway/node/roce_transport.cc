@@ -26,21 +26,6 @@ cm::RejectReason to_cm(verbs::RejectReason reason) {
   return cm::RejectReason::kNoResources;
 }
 
-verbs::Rejection from_cm(cm::RejectReason reason) {
-  switch (reason) {
-    case cm::RejectReason::kInvalidServiceId:
-      return {verbs::RejectReason::kNoListener, to_string(reason)};
-    case cm::RejectReason::kConsumerDefined:
-      return {verbs::RejectReason::kRefused, to_string(reason)};
-    case cm::RejectReason::kNoResources:
-      return {verbs::RejectReason::kNoResources, to_string(reason)};
-    case cm::RejectReason::kTimeout:
-      return {verbs::RejectReason::kNoAnswer, to_string(reason)};
-    default:
-      return {verbs::RejectReason::kOther, to_string(reason)};
-  }
-}
-
 verbs::QueuePairError error_of(const rc::QpError& error) {
   return {.cause = to_string(error.cause), .origin = to_string(error.origin), .sequence = error.psn.value()};
 }
@@ -186,7 +171,7 @@ bool RoceTransport::translate(Instant now, verbs::ConnectionEvent& out) {
     out.kind = Kind::kDisconnected;
   } else if (const auto* rejected = event_.as<cm::Rejected>()) {
     out.kind = Kind::kRejected;
-    out.rejection = from_cm(rejected->reason);
+    out.rejection = cm::rejection_of(rejected->reason);
     out.private_data = rejected->private_data.bytes();
   } else if (const auto* reply = event_.as<cm::ConnectReply>()) {
     take_response(now, *record, *reply, out);
@@ -365,7 +350,7 @@ void RoceTransport::take_response(Instant now, Record& record, const cm::Connect
   if (!node_.endpoint().connect_qp(*record.qp, connect).ok()) {
     node_.cm().disconnect(now, record.cm_id);
     out.kind = verbs::ConnectionEvent::Kind::kRejected;
-    out.rejection = from_cm(cm::RejectReason::kNoResources);
+    out.rejection = cm::rejection_of(cm::RejectReason::kNoResources);
     return;
   }
   out.kind = verbs::ConnectionEvent::Kind::kConnectResponse;
@@ -381,7 +366,7 @@ void RoceTransport::give_up(const Record& record, cm::RejectReason reason) {
   event.kind = verbs::ConnectionEvent::Kind::kRejected;
   event.connection = id_of(record);
   event.context = record.context;
-  event.rejection = from_cm(reason);
+  event.rejection = cm::rejection_of(reason);
 }
 
 void RoceTransport::establish(Instant now, verbs::ConnectionId connection) {

@@ -38,9 +38,9 @@ const char* to_string(CallStatus status) noexcept {
   return "unknown status";
 }
 
-ClientEndpoint::ClientEndpoint(verbs::QueuePair& qp, verbs::MemoryTable& memory, verbs::ProtectionDomain domain, BufferPool& pool,
-                               const ClientOptions& options, const InlineThresholds& thresholds, uint32_t first_xid,
-                               RpcRdmaStats& stats)
+ClientEndpoint::ClientEndpoint(verbs::QueuePair& qp, verbs::MemoryRegistry& memory, verbs::ProtectionDomain domain,
+                               BufferPool& pool, const ClientOptions& options, const InlineThresholds& thresholds,
+                               uint32_t first_xid, RpcRdmaStats& stats)
     : qp_(qp),
       memory_(memory),
       domain_(domain),

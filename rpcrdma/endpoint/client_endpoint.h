@@ -82,7 +82,7 @@ class ClientEndpoint {
   static constexpr Duration kRetryInterval = Duration::us(200);
   static constexpr uint32_t kReadsMax = 16;  // Read chunks per call, the Position-Zero one not counted
 
-  ClientEndpoint(verbs::QueuePair& qp, verbs::MemoryTable& memory, verbs::ProtectionDomain domain, BufferPool& pool,
+  ClientEndpoint(verbs::QueuePair& qp, verbs::MemoryRegistry& memory, verbs::ProtectionDomain domain, BufferPool& pool,
                  const ClientOptions& options, const InlineThresholds& thresholds, uint32_t first_xid, RpcRdmaStats& stats);
   ~ClientEndpoint();
   ClientEndpoint(const ClientEndpoint&) = delete;
@@ -144,7 +144,7 @@ class ClientEndpoint {
   void grant(uint32_t credit);
 
   verbs::QueuePair& qp_;
-  verbs::MemoryTable& memory_;
+  verbs::MemoryRegistry& memory_;
   verbs::ProtectionDomain domain_;
   BufferPool& pool_;
   ClientOptions options_;

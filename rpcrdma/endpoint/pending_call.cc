@@ -50,7 +50,7 @@ bool add_plain(ChunkList& chunks, uint64_t bytes, uint32_t segment_bytes_max, Pl
 // Registration of the memory of one call, undone when one fails.
 class Exposer {
  public:
-  Exposer(verbs::MemoryTable& memory, verbs::ProtectionDomain domain, ChunkList& chunks)
+  Exposer(verbs::MemoryRegistry& memory, verbs::ProtectionDomain domain, ChunkList& chunks)
       : memory_(memory), domain_(domain), chunks_(chunks) {}
 
   bool read(MutableBytes bytes, ExposedChunk& chunk) {
@@ -83,15 +83,15 @@ class Exposer {
     if (bytes.empty()) {
       return true;
     }
-    const auto key = memory_.register_region(domain_, bytes, access);
-    if (!key.ok()) {
+    const auto region = memory_.expose(domain_, bytes, access);
+    if (!region.ok()) {
       return false;
     }
-    chunk = {.key = *key, .address = memory_.address_of(*key), .bytes = static_cast<uint32_t>(bytes.size())};
+    chunk = {.key = region->key, .address = region->address, .bytes = static_cast<uint32_t>(bytes.size())};
     return true;
   }
 
-  verbs::MemoryTable& memory_;
+  verbs::MemoryRegistry& memory_;
   verbs::ProtectionDomain domain_;
   ChunkList& chunks_;
   uint32_t next_read_ = 0;
@@ -139,7 +139,7 @@ std::optional<uint32_t> returned_bytes(const ChunkList& returned, const PlainChu
 }
 
 // False when the memory could not be shut off.
-bool hide(verbs::MemoryTable& memory, verbs::ProtectionDomain domain, ExposedChunk& chunk) {
+bool hide(verbs::MemoryRegistry& memory, verbs::ProtectionDomain domain, ExposedChunk& chunk) {
   if (!chunk.registered()) {
     return true;
   }
@@ -183,8 +183,8 @@ Status lay_out_chunks(const ClientCall& call, uint64_t long_call_bytes, uint32_t
   return {};
 }
 
-Status expose_chunks(const ClientCall& call, uint64_t long_call_bytes, verbs::MemoryTable& memory, verbs::ProtectionDomain domain,
-                     PendingCall& pending, ChunkList& chunks) {
+Status expose_chunks(const ClientCall& call, uint64_t long_call_bytes, verbs::MemoryRegistry& memory,
+                     verbs::ProtectionDomain domain, PendingCall& pending, ChunkList& chunks) {
   Exposer exposer(memory, domain, chunks);
   if (!expose_all(call, long_call_bytes, exposer, pending)) {
     (void)hide_chunks(memory, domain, pending);
@@ -193,7 +193,7 @@ Status expose_chunks(const ClientCall& call, uint64_t long_call_bytes, verbs::Me
   return {};
 }
 
-bool hide_chunks(verbs::MemoryTable& memory, verbs::ProtectionDomain domain, PendingCall& pending) {
+bool hide_chunks(verbs::MemoryRegistry& memory, verbs::ProtectionDomain domain, PendingCall& pending) {
   bool hidden = hide(memory, domain, pending.reply);
   hidden = hide(memory, domain, pending.long_call) && hidden;
   for (uint32_t i = 0; i < pending.read_count; ++i) {

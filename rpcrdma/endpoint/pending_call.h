@@ -54,13 +54,13 @@ struct PendingCall : ListNode<PendingTag>, ListNode<OutcomeTag> {
 
 // Registers the memory and fills handles and offsets in. Sources may only be read, sinks only be written (RFC 8166 8.1.3). All or
 // nothing; kNoResources when the table is full. Precondition: lay_out_chunks() succeeded for the same call.
-[[nodiscard]] Status expose_chunks(const ClientCall& call, uint64_t long_call_bytes, verbs::MemoryTable& memory,
+[[nodiscard]] Status expose_chunks(const ClientCall& call, uint64_t long_call_bytes, verbs::MemoryRegistry& memory,
                                    verbs::ProtectionDomain domain, PendingCall& pending, ChunkList& chunks);
 
 // Shuts the server off from all memory of the call. False when that failed for a key that the server has not invalidated itself:
 // the
 // connection has to be closed before the call completes (RFC 8166 4.5.4).
-[[nodiscard]] bool hide_chunks(verbs::MemoryTable& memory, verbs::ProtectionDomain domain, PendingCall& pending);
+[[nodiscard]] bool hide_chunks(verbs::MemoryRegistry& memory, verbs::ProtectionDomain domain, PendingCall& pending);
 
 // Compares what came back with what was offered (RFC 8166 3.4.6, 4.3.3): same chunks, same segments, lengths within bounds and
 // without gaps. Fills the outcome's write_bytes and reply_chunk_bytes; false when the reply contradicts the call.

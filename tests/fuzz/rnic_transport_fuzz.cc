@@ -1,16 +1,17 @@
-// An RnicTransport on a device, a connection manager and peers that the input plays, from the request to the last word of every
-// connection. The device completes what it has in any order that a real one may, or was seen to: in the order posted, with
-// completions of signaled requests alone; or as siw does, SENDs and WRITEs in order and READs in order, but a SEND before the
-// READ that it was posted behind. It fails, flushes, refuses, goes, and leaves completions of queue pairs that are gone. Buffers
-// are few.
+// An RnicTransport on a device, a connection manager and peers that the input plays, from the request, ours or the peer's, to the
+// last word of every connection. The device completes what it has in any order that a real one may, or was seen to: in the order
+// posted, with completions of signaled requests alone; or as siw does, SENDs and WRITEs in order and READs in order, but a SEND
+// before the READ that it was posted behind. It fails, flushes, refuses, goes, and leaves completions of queue pairs that are
+// gone. Buffers are few.
 //
 // No Buffer is given back while the device has it. What it sends is what was posted; a READ that is done has the peer's bytes,
 // which the device places with the READ's own completion and not before. Works complete in the order posted, once; those that
 // nobody wanted to hear of only if they fail. Messages arrive as they were sent, no grant is lost, requests stay within the
-// device's queue, an end is told once, who is over is gone in time, and nothing is left.
+// device's queue, an end is told once, who is over is gone in time, and nothing is left. What a server may reach is registered
+// for a connection that we asked for alone, and deregistered before its queue pair goes.
 //
 // Input: [start][device] and records of [what][who][how]. Bits of start: few works, few receives, peers are asked soon, it is not
-// known what is exposed, (unused), users say that they go, (unused), and the process ends at once.
+// known what is exposed, no memory is exposed, users say that they go, (unused), and the process ends at once.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -40,6 +41,8 @@ constexpr uint32_t kHalfOpenMax = 2;
 constexpr uint32_t kPartingMax = 2;
 constexpr size_t kPeersMax = 12;  // in one execution
 constexpr uint32_t kReceiveBytesMax = 600;
+constexpr uint32_t kInAdvance = 4;  // receives of a connection that we ask for
+constexpr uint32_t kRegionsMax = 5;
 constexpr uint32_t kPiecesMax = 4;
 constexpr uint8_t kGarbage = 0xdd;
 constexpr std::array<uint32_t, 8> kSizes{0, 1, 50, 256, 500, 900, 2500, 6000};
@@ -213,10 +216,21 @@ struct Entry {
   bool is_receive = false;
 };
 
+// How far rdma-core has come with a connection that we ask for.
+enum class Call : uint8_t { kNone, kAddress, kRoute, kQueuePair, kAsked, kAnswered };
+
 // A connection: what rdma-core, the device and the user know of it.
 struct Peer {
   RnicId id;
   uint8_t private_data = 0;
+  Call call = Call::kNone;  // of a peer that asks us: none
+  uint8_t answer = 0;       // the server's private data
+  verbs::ProtectionDomain domain;
+  bool is_final = false;          // establish() was called
+  bool was_let_go = false;        // disconnect() was called
+  bool exposes = false;           // its queue pair does
+  uint32_t regions = 0;           // that the device has for it
+  std::vector<verbs::Rkey> keys;  // that the user has
 
   // rdma-core
   bool is_attached = true;
@@ -256,6 +270,13 @@ struct Peer {
     return static_cast<uint32_t>(std::ranges::count(requests, false, &Request::is_told));
   }
   [[nodiscard]] verbs::ConnectionId connection() const { return verbs::ConnectionId(id.value()); }
+  [[nodiscard]] bool is_active() const { return call != Call::kNone; }
+  // Receives that the transport is to post, or has posted.
+  [[nodiscard]] uint32_t allowed(uint32_t depth) const {
+    return is_active() ? std::max(granted, std::min(kInAdvance, depth)) : granted;
+  }
+  // iWARP: a message may overtake the answer.
+  [[nodiscard]] bool may_be_sent_to() const { return is_answered || call >= Call::kAsked; }
 };
 
 RnicOptions options_of(uint8_t start) {
@@ -291,7 +312,8 @@ class World final : public RnicHost {
       : start_(start),
         made_(made_of(device)),
         options_(options_of(start)),
-        transport_(std::in_place, options_, *this, pool_, random_) {
+        memory_(kRegionsMax, *this),
+        transport_(std::in_place, options_, *this, pool_, random_, (start & 0x10) == 0 ? &memory_ : nullptr) {
     peers_.reserve(kPeersMax);  // the host is called back with references to them at hand
     FUZZ_CHECK(transport_->listen(kPort).ok());
   }
@@ -299,8 +321,9 @@ class World final : public RnicHost {
     kept_.clear();
     transport_.reset();
     for (const Peer& peer : peers_) {
-      FUZZ_CHECK(!peer.is_attached && !peer.has_queue_pair);
+      FUZZ_CHECK(!peer.is_attached && !peer.has_queue_pair && peer.regions == 0);
     }
+    FUZZ_CHECK(memory_.region_count() == 0);
   }
   World(const World&) = delete;
   World& operator=(const World&) = delete;
@@ -407,6 +430,19 @@ class World final : public RnicHost {
       case 27:
         look(how);
         break;
+      case 28:
+        call(who, how);
+        break;
+      case 29:
+        if (peer != nullptr && peer->is_active() && peer->is_attached) {
+          play_call(*peer, how);
+        }
+        break;
+      case 30:
+        if (peer != nullptr && peer->has_user && peer->is_active()) {
+          expose(*peer, how);
+        }
+        break;
       default:
         (void)run(1 + how % 8, how / 8);
         break;
@@ -423,14 +459,19 @@ class World final : public RnicHost {
     advance(options_.flush_patience);  // why work was flushed is not looked for any longer
     settle_once();
     for (const Peer& peer : peers_) {
+      if (peer.is_active() && peer.has_user) {
+        // It came to something, unless its user did not want it to.
+        FUZZ_CHECK(peer.qp != nullptr || peer.end_was_told || peer.was_let_go);
+        FUZZ_CHECK(!peer.owes_end || peer.end_was_told);
+      }
       if (peer.qp == nullptr) {
         continue;
       }
       FUZZ_CHECK(!peer.owes_end || peer.end_was_told);
       if (!peer.qp->in_error()) {
         FUZZ_CHECK(peer.requests.empty() && peer.qp->works_pending() == 0);
-        FUZZ_CHECK(peer.is_broken ||
-                   peer.receives.size() == std::min(peer.granted - peer.received, options_.receive_queue_depth));
+        FUZZ_CHECK(peer.is_broken || peer.receives.size() == std::min(peer.allowed(options_.receive_queue_depth) - peer.received,
+                                                                      options_.receive_queue_depth));
       } else if (peer.has_queue_pair && (peer.has_refused || peer.is_half_posted)) {
         continue;  // what the device has a part of stays with it until its queue pair is destroyed
       }
@@ -453,6 +494,11 @@ class World final : public RnicHost {
       }
     }
     const RnicStats& stats = transport_->stats();
+    uint64_t failures = 0;
+    for (const uint64_t each : stats.connect_failures) {
+      failures += each;
+    }
+    FUZZ_CHECK(failures <= static_cast<uint64_t>(std::ranges::count_if(peers_, &Peer::is_active)));
     FUZZ_CHECK(transport_->live_count() == 0 && transport_->half_open_count() == 0 && transport_->parting_count() == 0);
     FUZZ_CHECK(stats.connections == 0 && stats.exposed == 0);
     FUZZ_CHECK(heap().in_use() == 0);
@@ -462,9 +508,66 @@ class World final : public RnicHost {
 
   Status listen(uint16_t /*port*/) override { return {}; }
   void unlisten(uint16_t /*port*/) override {}
+  Status resolve_address(RnicId id, const IpAddress& /*server*/, uint16_t port, Duration patience) override {
+    FUZZ_CHECK(port == kPort && patience == options_.resolve_timeout);
+    if (call_refusal(0)) {
+      return cw::fail(Error::kBadValue);
+    }
+    Peer& peer = peers_.emplace_back();
+    peer.id = id;
+    peer.call = Call::kAddress;
+    return {};
+  }
+  ConnectFailure resolve_route(RnicId id, Duration /*patience*/) override {
+    FUZZ_CHECK(of(id).call == Call::kAddress);
+    of(id).call = Call::kRoute;
+    return call_refusal(1) ? ConnectFailure::kRouteUnresolved : ConnectFailure::kNone;
+  }
+  ConnectFailure connect(RnicId id, const RnicCall& call) override {
+    Peer& peer = of(id);
+    FUZZ_CHECK(peer.call == Call::kQueuePair && peer.has_queue_pair && !peer.receives.empty());
+    FUZZ_CHECK(call.private_data.size() == 1 && call.private_data[0] == peer.private_data);
+    FUZZ_CHECK(call.reads_max == options_.reads_max && (call.reads_of_peer_max > 0) == peer.exposes);
+    if (call_refusal(2)) {
+      return ConnectFailure::kNoListener;
+    }
+    peer.call = Call::kAsked;
+    return ConnectFailure::kNone;
+  }
+  bool make_ready(RnicId id, uint16_t reads_max) override {
+    Peer& peer = of(id);
+    FUZZ_CHECK(peer.call == Call::kAnswered && peer.has_queue_pair && reads_max == peer.reads_max);
+    peer.is_answered = !call_refusal(3);
+    return peer.is_answered;
+  }
+  bool establish(RnicId id) override {
+    Peer& peer = of(id);
+    FUZZ_CHECK(peer.call == Call::kAnswered && peer.is_answered && !std::exchange(peer.is_established, true));
+    return (refusals_ & 0x84) != 0x84;
+  }
+  Result<DeviceRegion> register_memory(RnicId id, MutableBytes memory, verbs::RemoteAccess access) override {
+    Peer& peer = of(id);
+    FUZZ_CHECK(!memory.empty() && (access == verbs::RemoteAccess::kRead || access == verbs::RemoteAccess::kWrite));
+    if (!peer.has_queue_pair || (refusals_ & 0x88) == 0x88) {
+      return cw::fail(Error::kNoResources);
+    }
+    FUZZ_CHECK(peer.exposes);
+    ++peer.regions;
+    const uint64_t number = next_number_++;
+    return DeviceRegion{.remote = {.key = verbs::Rkey(static_cast<uint32_t>(number) << 8), .address = number},
+                        .handle = static_cast<uint64_t>(&peer - peers_.data())};
+  }
+  bool deregister_memory(uint64_t handle) override {
+    FUZZ_CHECK(handle < peers_.size() && peers_[handle].has_queue_pair && peers_[handle].regions > 0);
+    --peers_[handle].regions;
+    return true;
+  }
   Result<QueuePairMade> make_queue_pair(RnicId id, const QueuePairWish& wish) override {
     Peer& peer = of(id);
     FUZZ_CHECK(!std::exchange(peer.was_made, true));
+    FUZZ_CHECK(wish.exposes == (peer.is_active() && (start_ & 0x10) == 0));
+    FUZZ_CHECK(!peer.is_active() || peer.call == Call::kRoute);
+    peer.exposes = wish.exposes;
     if ((refusals_ & 3) == 1) {
       return cw::fail(Error::kNoResources);
     }
@@ -472,6 +575,7 @@ class World final : public RnicHost {
       return cw::fail(Error::kLimit);
     }
     peer.has_queue_pair = true;
+    peer.call = peer.is_active() ? Call::kQueuePair : Call::kNone;
     QueuePairMade made = made_;
     made.send_requests = std::min(made.send_requests, wish.send_requests);
     made.receive_requests = std::min(made.receive_requests, wish.receive_requests);
@@ -489,12 +593,13 @@ class World final : public RnicHost {
   }
   void reject(RnicId id, Bytes /*private_data*/) override {
     Peer& peer = of(id);
-    FUZZ_CHECK(!peer.is_answered && !std::exchange(peer.is_rejected, true));
+    FUZZ_CHECK(!peer.is_active() && !peer.is_answered && !std::exchange(peer.is_rejected, true));
   }
   void notify(RnicId id) override { FUZZ_CHECK(of(id).is_answered); }
   uint32_t post_sends(RnicId id, std::span<const SendWork> works) override {
     Peer& peer = of(id);
     FUZZ_CHECK(peer.has_queue_pair && !peer.is_failed && !works.empty() && works.back().signaled);
+    FUZZ_CHECK(!peer.is_active() || peer.is_answered);
     const size_t taken = std::min(works.size(), sends_taken_);
     for (const SendWork& each : works.first(taken)) {
       take_request(peer, each);
@@ -530,7 +635,7 @@ class World final : public RnicHost {
   }
   void destroy_queue_pair(RnicId id) override {
     Peer& peer = of(id);
-    FUZZ_CHECK(std::exchange(peer.has_queue_pair, false));
+    FUZZ_CHECK(std::exchange(peer.has_queue_pair, false) && peer.regions == 0);
     for (const Request& each : peer.requests) {
       let_go(each.pieces);
     }
@@ -556,6 +661,8 @@ class World final : public RnicHost {
   }
 
  private:
+  // Whether this step of a call is refused.
+  [[nodiscard]] bool call_refusal(uint8_t step) const { return (refusals_ & 0x87) == (0x80 | step); }
   [[nodiscard]] bool keeps_order() const { return made_.acknowledges_writes; }
   [[nodiscard]] Peer& of(RnicId id) {
     const auto found = std::ranges::find(peers_, id, &Peer::id);
@@ -687,7 +794,7 @@ class World final : public RnicHost {
   }
   void send(Peer& peer, uint8_t how) {
     const auto receive = std::ranges::find(peer.receives, false, &Receive::is_done);
-    if (peer.is_broken || !peer.is_answered || receive == peer.receives.end()) {
+    if (peer.is_broken || !peer.may_be_sent_to() || receive == peer.receives.end()) {
       return;
     }
     receive->message = {.number = next_number_++ * 41,
@@ -833,14 +940,102 @@ class World final : public RnicHost {
     }
   }
   void establish(Peer& peer) {
-    if (peer.is_attached && peer.is_answered && !std::exchange(peer.is_established, true)) {
+    if (!peer.is_active() && peer.is_attached && peer.is_answered && !std::exchange(peer.is_established, true)) {
       transport_->on_established(now_, peer.id);
+    }
+  }
+  [[nodiscard]] size_t users() const { return static_cast<size_t>(std::ranges::count(peers_, true, &Peer::has_user)); }
+  // A server is asked. It and rdma-core answer in play_call().
+  void call(uint8_t who, uint8_t how) {
+    if (peers_.size() == kPeersMax) {
+      return;
+    }
+    const size_t before = peers_.size();
+    const verbs::ProtectionDomain domain(who % 8);
+    const bool is_taken = (start_ & 0x10) == 0 && std::ranges::any_of(peers_, [&](const Peer& each) {
+                            return each.has_user && each.is_active() && each.domain == domain;
+                          });
+    const auto made = transport_->connect(
+        now_, IpAddress::v4(0x0a00'0001), kPort,
+        {.context = before, .receive_bytes_max = kReceiveBytesMax, .private_data = Bytes(&how, 1), .domain = domain});
+    FUZZ_CHECK(made.ok() == (peers_.size() == before + 1));
+    if (!made.ok()) {
+      FUZZ_CHECK(is_taken || call_refusal(0) || users() >= kConnectionsMax);
+      return;
+    }
+    FUZZ_CHECK(!is_taken);
+    Peer& peer = peers_.back();
+    FUZZ_CHECK(peer.connection() == *made);
+    peer.domain = domain;
+    peer.has_user = true;
+    peer.private_data = how;
+    peer.reads_max = options_.reads_max;
+  }
+  // The next step of a call. False: it has none.
+  bool play_call(Peer& peer, uint8_t how) {
+    if (!peer.is_attached) {
+      return false;
+    }
+    switch (peer.call) {
+      case Call::kAddress:
+        transport_->on_address_resolved(now_, peer.id);
+        return true;
+      case Call::kRoute:
+        transport_->on_route_resolved(now_, peer.id);
+        return true;
+      case Call::kAsked: {
+        const auto said = static_cast<uint16_t>(how & 7);
+        peer.call = Call::kAnswered;
+        const uint16_t before = peer.reads_max;
+        peer.reads_max = std::min(peer.reads_max, said);
+        transport_->on_connected(now_, peer.id, {.private_data = Bytes(&how, 1), .reads_max = said, .reads_of_peer_max = 3});
+        peer.answer = how;
+        if (peer.is_attached && !peer.is_answered) {
+          peer.reads_max = before;  // its queue pair has failed before
+        }
+        return true;
+      }
+      case Call::kNone:
+      case Call::kQueuePair:
+      case Call::kAnswered:
+        break;
+    }
+    return false;
+  }
+  void end_call(Peer& peer, uint8_t how) {
+    const bool is_being_made = peer.qp == nullptr && peer.has_user && !peer.is_answered && !peer.end_was_told;
+    if ((how & 0x40) != 0) {
+      transport_->on_rejected(now_, peer.id, {verbs::RejectReason::kRefused, "rejected"}, Bytes(&how, 1));
+    } else {
+      transport_->on_not_connected(now_, peer.id, static_cast<ConnectFailure>(1 + how % (kConnectFailureCount - 1)));
+    }
+    FUZZ_CHECK(!is_being_made || !peer.is_attached);
+  }
+  void expose(Peer& peer, uint8_t how) {
+    if ((how & 1) != 0 && !peer.keys.empty()) {
+      const verbs::Rkey key = peer.keys[how / 2 % peer.keys.size()];
+      std::erase(peer.keys, key);
+      FUZZ_CHECK(!memory_.invalidate(verbs::ProtectionDomain(99), key));
+      FUZZ_CHECK(memory_.invalidate(peer.domain, key));
+      FUZZ_CHECK(!memory_.invalidate(peer.domain, key));
+      return;
+    }
+    const bool is_fit = peer.has_queue_pair && peer.exposes && (refusals_ & 0x88) != 0x88 && memory_.region_count() < kRegionsMax;
+    const auto region =
+        memory_.expose(peer.domain, exposed_, (how & 2) != 0 ? verbs::RemoteAccess::kRead : verbs::RemoteAccess::kWrite);
+    FUZZ_CHECK(region.ok() == is_fit);
+    if (region.ok()) {
+      peer.keys.push_back(region->key);
     }
   }
   void end(Peer& peer, uint8_t how) {
     const bool owes_end = peer.qp != nullptr && !peer.qp->in_error();
     switch (how % 4) {
       case 0:
+        if (peer.is_active() && peer.qp == nullptr) {
+          end_call(peer, how);
+          break;
+        }
         if (!peer.is_established) {
           transport_->on_failed(now_, peer.id);
           break;
@@ -878,7 +1073,7 @@ class World final : public RnicHost {
     static constexpr std::array<DeviceEvent, 5> kEvents{DeviceEvent::kAccessError, DeviceEvent::kRequestError,
                                                         DeviceEvent::kQueuePairFatal, DeviceEvent::kDeviceFatal,
                                                         DeviceEvent::kCompletionQueueError};
-    const bool owes_end = !peer.qp->in_error();
+    const bool owes_end = peer.qp != nullptr && !peer.qp->in_error();
     peer.is_broken = true;
     if (how % 8 < 3) {
       transport_->on_queue_pair_event(now_, peer.id, kEvents[how % 8]);
@@ -886,7 +1081,7 @@ class World final : public RnicHost {
       transport_->on_device_event(now_, kEvents[how % 8]);
       transport_->on_device_failed(now_, peer.id, kEvents[how % 8]);
     }
-    FUZZ_CHECK(peer.qp->in_error());
+    FUZZ_CHECK(peer.qp == nullptr || peer.qp->in_error());
     peer.owes_end |= owes_end;
   }
 
@@ -935,8 +1130,13 @@ class World final : public RnicHost {
       peer.is_asked = true;
       return true;
     }
-    FUZZ_CHECK(peer.has_user && peer.qp != nullptr && !peer.end_was_told);
+    FUZZ_CHECK(peer.has_user && !peer.end_was_told);
     FUZZ_CHECK(event.context == static_cast<size_t>(&peer - peers_.data()));
+    if (peer.is_active()) {
+      take_call_event(peer, event, how);
+      return true;
+    }
+    FUZZ_CHECK(peer.qp != nullptr);
     if (event.kind == Kind::kEstablished) {
       FUZZ_CHECK(!std::exchange(peer.was_told_established, true));
     } else {
@@ -945,6 +1145,31 @@ class World final : public RnicHost {
       peer.end_was_told = true;
     }
     return true;
+  }
+  void take_call_event(Peer& peer, const verbs::ConnectionEvent& event, uint8_t how) {
+    if (event.kind == Kind::kConnectResponse) {
+      FUZZ_CHECK(peer.qp == nullptr && event.queue_pair != nullptr && peer.call == Call::kAnswered);
+      FUZZ_CHECK(event.private_data.size() == 1 && event.private_data[0] == peer.answer);
+      FUZZ_CHECK(event.depths.initiator_depth == peer.reads_max);
+      peer.qp = event.queue_pair;
+      peer.was_told_established = true;
+      grant(peer, how >> 4);
+      if (how % 4 != 3) {
+        make_final(peer);
+      }
+      return;
+    }
+    const bool was_made = event.kind == Kind::kDisconnected;
+    FUZZ_CHECK(was_made || event.kind == Kind::kUnreachable || (event.kind == Kind::kRejected && peer.qp == nullptr));
+    FUZZ_CHECK(was_made == peer.is_final);
+    FUZZ_CHECK(peer.qp == nullptr || peer.qp->in_error());
+    peer.end_was_told = true;
+  }
+  void make_final(Peer& peer) {
+    const bool owes_end = peer.is_attached && !peer.qp->in_error();
+    peer.is_final = true;
+    transport_->establish(now_, peer.connection());
+    peer.owes_end |= owes_end && peer.qp->in_error();
   }
   void decide(Peer& peer, uint8_t how) {
     peer.is_asked = false;
@@ -966,10 +1191,15 @@ class World final : public RnicHost {
     peer.has_user = false;
     peer.over_since = now_;
   }
-  void disconnect(Peer& peer) { transport_->disconnect(now_, peer.connection()); }
+  void disconnect(Peer& peer) {
+    peer.was_let_go = true;
+    transport_->disconnect(now_, peer.connection());
+  }
   void destroy(Peer& peer) {
     transport_->destroy(peer.connection());
-    FUZZ_CHECK(!peer.has_queue_pair);
+    FUZZ_CHECK(!peer.has_queue_pair && peer.regions == 0);
+    FUZZ_CHECK(std::ranges::none_of(peer.keys, [&](verbs::Rkey key) { return memory_.invalidate(peer.domain, key); }));
+    peer.keys.clear();
     peer.has_user = false;
     peer.is_asked = false;
     peer.qp = nullptr;
@@ -1125,6 +1355,10 @@ class World final : public RnicHost {
       moved |= transport_->flush(now_);
       for (Peer& peer : peers_) {
         establish(peer);
+        moved |= play_call(peer, static_cast<uint8_t>(order));
+        if (peer.qp != nullptr && peer.is_active() && peer.has_user && !peer.is_final) {
+          make_final(peer);
+        }
         moved |= work(peer, 64, order + turn);
         moved |= peer.is_broken && flush_device(peer, 64, order + turn);
       }
@@ -1154,13 +1388,14 @@ class World final : public RnicHost {
     uint32_t attached = 0;
     for (const Peer& peer : peers_) {
       attached += peer.is_attached ? 1 : 0;
-      if (!peer.has_queue_pair) {
+      if (!peer.has_queue_pair || peer.qp == nullptr) {
         continue;
       }
       const auto& qp = static_cast<const RnicQueuePair&>(*peer.qp);
       FUZZ_CHECK(qp.requests_out() <= made_.send_requests && qp.receives_posted() == peer.receives.size());
       FUZZ_CHECK(qp.in_error() || peer.is_broken || qp.requests_out() == peer.requests_out());
-      FUZZ_CHECK(qp.in_error() || qp.receives_posted() + qp.receives_owed() + peer.received == peer.granted);
+      FUZZ_CHECK(qp.in_error() ||
+                 qp.receives_posted() + qp.receives_owed() + peer.received == peer.allowed(options_.receive_queue_depth));
     }
     FUZZ_CHECK(transport_->live_count() == attached);
     FUZZ_CHECK(transport_->half_open_count() <= kHalfOpenMax && transport_->parting_count() <= kPartingMax);
@@ -1179,6 +1414,8 @@ class World final : public RnicHost {
   size_t sends_taken_ = SIZE_MAX;
   size_t receives_taken_ = SIZE_MAX;
   uint64_t next_number_ = 1;
+  std::array<uint8_t, 64> exposed_{};
+  RnicMemory memory_;
   std::optional<RnicTransport> transport_;
 };
 

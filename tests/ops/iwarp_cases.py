@@ -241,6 +241,18 @@ def load_says_why(box: Box) -> None:
         expect(status == 2 and sentence in said, f"{words}: {status}, {said!r}")
     done = box.run(box.causeway_load, "--server", "127.0.0.1")
     expect(done.returncode == 2 and "--transport iwarp" in done.stderr, f"without a device: {done.stderr!r}")
+    for words, wanted, sentences in (
+        (("--address", "10.0.0.2/24"), 2, ("--address: belongs to RoCE; with --transport verbs the RDMA device has the link",)),
+        (("--no-crc",), 2, ("--no-crc: belongs to iWARP",)),
+        (("--gateway", "10.0.0.1"), 2, ("--gateway: belongs to RoCE; with --transport verbs",)),
+        (("--loss", 5), 2, ("--transport verbs: faults of the link",)),
+        (("--device", "nothing0"), 1, ("there is no RDMA device 'nothing0'", "apt-get install librdmacm1")),
+    ):
+        done = box.run(box.causeway_load, "--transport", "verbs", "--server", "127.0.0.1", *words)
+        expect(
+            done.returncode == wanted and any(sentence in done.stderr for sentence in sentences),
+            f"verbs, {words}: {done.returncode}, {done.stderr!r}",
+        )
     status, said = _load(box, int(free_tcp_address().split(":")[1]))
     expect(
         status == 1 and "connection_refused" in said and "nobody listens at that TCP port" in said, f"nobody listens: {said!r}"

@@ -141,11 +141,17 @@ int run(const Settings& settings) {
   std::unique_ptr<dataplane::HeapPools> heap;
   std::unique_ptr<dataplane::OnePort> port;
   std::optional<client::ClientWire> wire;
-  if (settings.link.is_iwarp) {
+  if (settings.link.has_heap()) {
     heap = test::open_heap(settings.link, error);
     if (heap == nullptr) {
       return fail(error);
     }
+  }
+  if (settings.link.wire == client::Wire::kVerbs) {
+    wire.emplace(*heap,
+                 client::VerbsClientOptions{.connections_max = 16, .window = kCallsMax, .device = settings.link.port.device},
+                 8 * kCallsMax);
+  } else if (settings.link.wire == client::Wire::kIwarp) {
     wire.emplace(*heap, client::IwarpClientOptions{.connections_max = 16, .calls_max = kCallsMax, .crc = settings.link.crc},
                  8 * kCallsMax);
   } else {

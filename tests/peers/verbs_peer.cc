@@ -126,7 +126,7 @@ class PeerMaker {
     options.qps = settings.qps;
     options.depth = settings.depth;
     options.verify = settings.verify;
-    options.credits = settings.link.is_iwarp;
+    options.credits = settings.link.wire == client::Wire::kIwarp;
     return options;
   }
 
@@ -371,7 +371,7 @@ std::string settle(Settings& settings) {
     if (is_latency(*operation) && settings.qps != 1) {
       return "a latency test has one queue pair";
     }
-    if (is_atomic(*operation) && settings.link.is_iwarp) {
+    if (is_atomic(*operation) && settings.link.wire == client::Wire::kIwarp) {
       return "iWARP has no atomic operations";
     }
     if (is_atomic(*operation)) {
@@ -401,6 +401,9 @@ int parse_and_run(int argc, char** argv) {
   add_options(cli, settings);
   CLI11_PARSE(cli, argc, argv);
   std::string problem = test::link_problem(cli, settings.link);
+  if (problem.empty() && settings.link.wire == client::Wire::kVerbs) {
+    problem = "--transport verbs: an RDMA device has rping and perftest of its own";
+  }
   if (problem.empty()) {
     problem = settle(settings);
   }
@@ -417,7 +420,7 @@ int parse_and_run(int argc, char** argv) {
   }
   signal(SIGINT, [](int) { interrupted = true; });
   signal(SIGTERM, [](int) { interrupted = true; });
-  return settings.link.is_iwarp ? run_iwarp(settings, server) : run_roce(settings, server);
+  return settings.link.wire == client::Wire::kIwarp ? run_iwarp(settings, server) : run_roce(settings, server);
 }
 
 }  // namespace

@@ -23,6 +23,7 @@ from lab import (
     network,
     nic,
     rdma_device,
+    rdma_load,
     stall,
     workload,
 )
@@ -619,6 +620,7 @@ def verbs_cases() -> list[Case]:
         cases.append(Case(f"silent-peer-{wire.name}", wire, silent_peer_of_verbs))
         cases.append(Case(f"attack-{wire.name}", wire, attack.attack, transport == "verbs-rxe"))
         cases.append(Case(f"exerciser-{wire.name}", wire, exercise.exercise(10, 40, check=_no_errors_counted)))
+        cases.append(Case(f"load-{wire.name}", wire, rdma_load.load, True))
         cases += rdma_device_cases(wire)
         behind = Wire("gateway", transport, 0, "knfsd")
         for version in VERSIONS:

@@ -79,6 +79,11 @@ def addresses_of(nic: Nic) -> str:
     return own + (f'\nexception_tap = "{network.SHARED}"' if nic.shares else "")
 
 
+def load_program() -> Path:
+    root = Path(__file__).resolve().parents[3]
+    return Path(os.environ.get("CAUSEWAY_LOAD", root / "build/apps/load/causeway-load"))
+
+
 class Gateway:
     def __init__(self, nic: Nic, logs: Path, backend: str) -> None:
         self.nic = nic

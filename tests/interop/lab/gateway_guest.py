@@ -45,13 +45,12 @@ def _put(source: Path, target: Path) -> None:
     subprocess.run(["strip", "-o", str(target), str(source)], check=True)
 
 
-def _bundle(target: Path, driver: str) -> None:
-    """causewayd, causewayctl, and all that they load, for a machine that has nothing of it. Rdma-core is loaded when a listener wants it,
-    and the guests have it."""
+def bundle(target: Path, programs: list[Path], driver: str = "") -> None:
+    """The programs, and all that they load, for a machine that has nothing of it. Rdma-core is loaded when it is wanted, and the guests
+    have it."""
     root = RUN / "bundle"
     shutil.rmtree(root, ignore_errors=True)  # a rig of before had another driver
     home = root / HOME[1:]
-    programs = [gateway.default_program(), gateway.default_program().parent.parent / "apps/causewayctl"]
     libraries: set[Path] = set()
     for program in programs:
         _put(program, home / program.name)
@@ -67,6 +66,19 @@ def _bundle(target: Path, driver: str) -> None:
             (home / "lib").mkdir(exist_ok=True)
             subprocess.run(["cp", "-L", str(library), str(home / "lib" / library.name)], check=True)
     subprocess.run(["tar", "-C", str(root), "-czf", str(target), "."], check=True)
+
+
+def send_bundle(guest: Guest, programs: list[Path], driver: str = "") -> None:
+    """The guest has the programs: loaded() says how each is started."""
+    packed = RUN / "bundle.tar.gz"
+    bundle(packed, programs, driver)
+    guest.send(packed, "/tmp/bundle.tar.gz")
+    guest.check("cd / && tar -xzf /tmp/bundle.tar.gz && rm /tmp/bundle.tar.gz", 120)
+
+
+def loaded(program: str, driver: str = "") -> str:
+    path = ":".join([f"{HOME}/lib", *sorted({str(plugin.parent) for plugin in _plugins(driver)})])
+    return f"{HOME}/lib/ld-linux-x86-64.so.2 --library-path {path} {HOME}/{program}"
 
 
 class GatewayGuest:
@@ -120,11 +132,10 @@ class GatewayGuest:
             return
         network.add_tap("roce-server", self._mtu, bridge="roce", queues=self.guest.nic.queues)
         self.guest.start()
-        bundle = RUN / "bundle.tar.gz"
-        _bundle(bundle, self._driver)
-        self.guest.send(bundle, "/tmp/bundle.tar.gz")
+        daemon = gateway.default_program()
+        send_bundle(self.guest, [daemon, daemon.parent.parent / "apps/causewayctl"], self._driver)
         self._send_configuration()
-        self.guest.check("cd / && tar -xzf /tmp/bundle.tar.gz && rm /tmp/bundle.tar.gz && mkdir -p /tmp/run", 120)
+        self.guest.check("mkdir -p /tmp/run")
         self.guest.check(f"for module in {self._modules}; do /sbin/modprobe $module || exit 1; done")
         self.launch()
 
@@ -132,6 +143,18 @@ class GatewayGuest:
         """A gateway that has ended is to begin again on another device."""
         self._device, self._port, self._rdma = device, port, rdma
         self._send_configuration()
+
+    @contextmanager
+    def with_sections(self, sections: str) -> Iterator[None]:
+        """It begins again with these in its configuration too, and in the end without them."""
+        before = self._settings
+        for settings in (f"{before}\n{sections}", before):
+            self.end()
+            self._settings = settings
+            self._send_configuration()
+            self.launch()
+            if settings != before:
+                yield
 
     def _send_configuration(self) -> None:
         nic = self.guest.nic
@@ -218,8 +241,7 @@ class GatewayGuest:
         self.guest.stop()
 
     def _loaded(self, program: str) -> str:
-        path = ":".join([f"{HOME}/lib", *sorted({str(plugin.parent) for plugin in _plugins(self._driver)})])
-        return f"{HOME}/lib/ld-linux-x86-64.so.2 --library-path {path} {HOME}/{program}"
+        return loaded(program, self._driver)
 
 
 @contextmanager

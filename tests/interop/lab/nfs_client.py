@@ -16,7 +16,7 @@ from lab import ganesha, gateway, network
 from lab.cases import Case
 from lab.daemon import Daemon, LabError
 from lab.ganesha import Ganesha
-from lab.gateway import Gateway, device_of
+from lab.gateway import Gateway, device_of, load_program
 from lab.guest import Nic
 from lab.reference import KnfsdTcp, Reference
 from lab.rig import Wire
@@ -31,10 +31,6 @@ LOAD_SCENARIO = ROOT / "deploy/load/nfs-mixed.toml"
 
 def default_program() -> Path:
     return Path(os.environ.get("CAUSEWAY_NFS_CLIENT", ROOT / "build/tests/peers/causeway-nfs-client"))
-
-
-def load_program() -> Path:
-    return Path(os.environ.get("CAUSEWAY_LOAD", ROOT / "build/apps/load/causeway-load"))
 
 
 class NfsRig:

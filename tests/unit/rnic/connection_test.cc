@@ -406,13 +406,6 @@ TEST(RnicConnection, PartingOnesMakeRoom) {
   EXPECT_EQ(end.transport.parting_count(), 1u);
 }
 
-TEST(RnicConnection, ThereIsNoActiveSideYet) {
-  OneEnd end;
-  const auto connected = end.transport.connect(end.now, IpAddress::v4(1), kPort, {});
-  ASSERT_FALSE(connected.ok());
-  EXPECT_EQ(connected.error(), Error::kUnsupported);
-}
-
 TEST(RnicConnection, IsDescribedAsTheDeviceSees) {
   OneEnd end;
   (void)end.connect();

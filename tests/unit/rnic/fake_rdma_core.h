@@ -52,7 +52,21 @@ class FakeRdmaCore final : public RnicHost {
       return sum;
     }
   };
+  // What peers may reach, as the device has registered it.
+  struct Region {
+    RnicId connection;
+    MutableBytes memory;
+    verbs::RemoteAccess access = verbs::RemoteAccess::kNone;
+  };
   struct Connection {
+    IpAddress server;  // active
+    uint16_t port = 0;
+    bool wants_route = false;
+    bool asked = false;
+    bool ready = false;
+    bool established = false;
+    uint16_t reads_of_peer_max = 0;
+    uint32_t receives_when_asked = 0;
     bool has_queue_pair = false;
     bool answered = false;
     bool rejected = false;
@@ -71,6 +85,13 @@ class FakeRdmaCore final : public RnicHost {
 
   // What the transport finds.
   std::optional<Error> listen_error;
+  std::optional<Error> resolve_error;
+  ConnectFailure route_failure = ConnectFailure::kNone;
+  ConnectFailure connect_failure = ConnectFailure::kNone;
+  bool can_be_ready = true;
+  bool can_establish = true;
+  bool registers = true;
+  bool deregisters = true;
   std::optional<Error> make_error;
   std::optional<Error> accept_error;
   uint32_t sends_taken = UINT32_MAX;  // of what is posted from now on
@@ -86,6 +107,7 @@ class FakeRdmaCore final : public RnicHost {
                      .can_invalidate = true};
 
   [[nodiscard]] Connection& at(RnicId id) { return connections_[id.value()]; }
+  [[nodiscard]] const std::map<uint64_t, Region>& regions() const { return regions_; }
   [[nodiscard]] const std::vector<uint16_t>& ports() const { return ports_; }
   [[nodiscard]] const std::vector<std::string>& violations() const { return violations_; }
 
@@ -97,6 +119,64 @@ class FakeRdmaCore final : public RnicHost {
     return {};
   }
   void unlisten(uint16_t port) override { std::erase(ports_, port); }
+  [[nodiscard]] Status resolve_address(RnicId id, const IpAddress& server, uint16_t port, Duration /*patience*/) override {
+    Connection& connection = live(id, "resolve_address");
+    if (resolve_error) {
+      connection.released = true;
+      return fail_with(*resolve_error);
+    }
+    connection.server = server;
+    connection.port = port;
+    return {};
+  }
+  [[nodiscard]] ConnectFailure resolve_route(RnicId id, Duration /*patience*/) override {
+    live(id, "resolve_route").wants_route = true;
+    return route_failure;
+  }
+  [[nodiscard]] ConnectFailure connect(RnicId id, const RnicCall& call) override {
+    Connection& connection = live(id, "connect");
+    expect(connection.has_queue_pair && !connection.asked, "connect() out of turn");
+    if (connect_failure == ConnectFailure::kNone) {
+      connection.asked = true;
+      connection.reads_max = call.reads_max;
+      connection.reads_of_peer_max = call.reads_of_peer_max;
+      connection.private_data.assign(call.private_data.begin(), call.private_data.end());
+      connection.receives_when_asked = static_cast<uint32_t>(connection.receives.size());
+    }
+    return connect_failure;
+  }
+  [[nodiscard]] bool make_ready(RnicId id, uint16_t reads_max) override {
+    Connection& connection = live(id, "make_ready");
+    expect(connection.asked && !connection.ready, "make_ready() out of turn");
+    connection.ready = can_be_ready;
+    connection.reads_max = reads_max;
+    return can_be_ready;
+  }
+  [[nodiscard]] bool establish(RnicId id) override {
+    Connection& connection = live(id, "establish");
+    expect(connection.ready && !connection.established, "establish() out of turn");
+    connection.established = can_establish;
+    connection.answered = true;
+    return can_establish;
+  }
+  [[nodiscard]] Result<DeviceRegion> register_memory(RnicId id, MutableBytes memory, verbs::RemoteAccess access) override {
+    const Connection& connection = live(id, "register_memory");
+    if (!connection.has_queue_pair || !connection.wish.exposes) {
+      return cw::fail(Error::kBadState);
+    }
+    if (!registers) {
+      return cw::fail(Error::kNoResources);
+    }
+    const uint64_t handle = ++regions_made_;
+    regions_[handle] = {id, memory, access};
+    return DeviceRegion{.remote = {.key = verbs::Rkey(static_cast<uint32_t>(handle) << 8 | 1),
+                                   .address = reinterpret_cast<uintptr_t>(memory.data())},
+                        .handle = handle};
+  }
+  [[nodiscard]] bool deregister_memory(uint64_t handle) override {
+    expect(regions_.contains(handle), "deregister_memory() of nothing");
+    return deregisters && regions_.erase(handle) > 0;
+  }
   [[nodiscard]] Result<QueuePairMade> make_queue_pair(RnicId id, const QueuePairWish& wish) override {
     Connection& connection = live(id, "make_queue_pair");
     if (make_error) {
@@ -132,6 +212,7 @@ class FakeRdmaCore final : public RnicHost {
   [[nodiscard]] uint32_t post_sends(RnicId id, std::span<const SendWork> works) override {
     Connection& connection = live(id, "post_sends");
     expect(connection.has_queue_pair && !connection.failed, "post_sends() without a queue pair");
+    expect(connection.port == 0 || connection.ready, "post_sends() to a queue pair that cannot send");
     expect(!works.empty() && works.back().signaled, "a chain whose end nobody hears of");
     connection.chains.push_back(works.size());
     const auto taken = std::min<size_t>(works.size(), sends_taken);
@@ -162,6 +243,8 @@ class FakeRdmaCore final : public RnicHost {
   }
   void destroy_queue_pair(RnicId id) override {
     Connection& connection = live(id, "destroy_queue_pair");
+    expect(!deregisters || std::ranges::none_of(regions_, [&](const auto& each) { return each.second.connection == id; }),
+           "a queue pair goes before what its peer may reach");
     connection.has_queue_pair = false;
     connection.sends.clear();
     connection.receives.clear();
@@ -191,6 +274,8 @@ class FakeRdmaCore final : public RnicHost {
   }
 
   std::map<uint64_t, Connection> connections_;
+  std::map<uint64_t, Region> regions_;
+  uint64_t regions_made_ = 0;
   std::vector<uint16_t> ports_;
   std::vector<std::string> violations_;
 };
