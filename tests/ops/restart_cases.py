@@ -158,6 +158,9 @@ def iwarp_connects_anew(box: Box) -> None:
     gateway.terminate()
 
 
+# Connections are handed over within half a second, or not.
+ALONE = ("a restart that clients of RoCE notice as a pause", "a restart answers first what has been called")
+
 CASES = [
     ("a restart that clients of RoCE notice as a pause", nobody_notices),
     ("a restart answers first what has been called", calls_are_answered_first),
