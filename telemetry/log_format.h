@@ -1,12 +1,10 @@
 // What a log line looks like: for people, for programs that read JSON, or for journald.
 #pragma once
 
-#include <spdlog/formatter.h>
-
-#include <memory>
 #include <string>
 
 #include "control/config/config.h"
+#include "telemetry/log.h"
 
 namespace cw::telemetry {
 
@@ -16,7 +14,7 @@ namespace cw::telemetry {
 //   text     2026-01-31T12:00:00.123Z warning port 0: link is down
 //   json     {"time":"2026-01-31T12:00:00.123Z","level":"warning","instance":"default","message":"port 0: link is down"}
 //   journal  <4>port 0: link is down          the number is syslog's (sd-daemon(3)); journald has a time of its own
-// What is no UTF-8 is replaced in JSON.
-[[nodiscard]] std::unique_ptr<spdlog::formatter> line_formatter(control::LogLineFormat format, std::string instance);
+// With its line end. What is no UTF-8 is replaced in JSON.
+[[nodiscard]] std::string format_line(control::LogLineFormat format, const std::string& instance, const LogLine& line);
 
 }  // namespace cw::telemetry

@@ -9,6 +9,8 @@
 #include <cstring>
 #include <string>
 
+#include "telemetry/log_format.h"
+
 namespace cw::telemetry {
 namespace {
 
@@ -45,23 +47,23 @@ bool StderrSink::write_whole(std::string_view text) {
   return false;
 }
 
-void StderrSink::sink_it_(const spdlog::details::log_msg& message) {
-  spdlog::memory_buf_t line;
-  formatter_->format(message, line);
+void StderrSink::set_format(control::LogLineFormat format, const std::string& instance) {
+  const std::lock_guard lock(mutex_);
+  format_ = line_format(format);
+  instance_ = instance;
+}
+
+void StderrSink::write(const LogLine& line) {
+  const std::lock_guard lock(mutex_);
   if (const uint64_t lost = lost_.load(std::memory_order_relaxed); lost > lost_said_) {
-    spdlog::details::log_msg notice = message;
-    notice.level = spdlog::level::warn;
     const std::string text = fmt::format("{} log lines were lost: {}", lost - lost_said_, cause_of(lost_why_));
-    notice.payload = text;
-    spdlog::memory_buf_t said;
-    formatter_->format(notice, said);
-    if (!write_whole({said.data(), said.size()})) {
+    if (!write_whole(format_line(format_, instance_, {line.unix_ms, control::LogLevel::kWarning, text}))) {
       lost_.store(lost + 1, std::memory_order_relaxed);
       return;
     }
     lost_said_ = lost;
   }
-  if (!write_whole({line.data(), line.size()})) {
+  if (!write_whole(format_line(format_, instance_, line))) {
     lost_.fetch_add(1, std::memory_order_relaxed);
   }
 }

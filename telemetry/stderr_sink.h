@@ -3,26 +3,31 @@
 // finds room is preceded by a line that says how many and why.
 #pragma once
 
-#include <spdlog/sinks/base_sink.h>
-
 #include <atomic>
 #include <cstdint>
 #include <mutex>
+#include <string>
 #include <string_view>
+
+#include "control/config/config.h"
+#include "telemetry/log.h"
 
 namespace cw::telemetry {
 
-class StderrSink final : public spdlog::sinks::base_sink<std::mutex> {
+// Any thread.
+class StderrSink {
  public:
-  // Any thread.
+  void set_format(control::LogLineFormat format, const std::string& instance);
+  void write(const LogLine& line);
   [[nodiscard]] uint64_t lost() const { return lost_.load(std::memory_order_relaxed); }
 
  private:
-  void sink_it_(const spdlog::details::log_msg& message) override;
-  void flush_() override {}
-  // All of it, or false and errno.
+  // All of it, or false and why not.
   [[nodiscard]] bool write_whole(std::string_view text);
 
+  std::mutex mutex_;
+  control::LogLineFormat format_ = control::LogLineFormat::kText;
+  std::string instance_;
   std::atomic<uint64_t> lost_{0};
   uint64_t lost_said_ = 0;
   int lost_why_ = 0;          // errno
