@@ -1,5 +1,6 @@
 #include "telemetry/log.h"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <deque>
@@ -8,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "telemetry/log_format.h"
 #include "telemetry/log_record.h"
 #include "telemetry/stderr_sink.h"
 
@@ -123,12 +125,14 @@ std::string log_clean(std::string_view text) {
   return line;
 }
 
-void log_write(control::LogLevel level, const LogSite& site, std::string_view text) {
-  LogLine line{unix_now_ms(), level, log_clean(text)};
+void log_write(control::LogLevel level, const LogSite& site, std::string_view text, LogFields fields) {
+  std::ranges::stable_sort(fields, {}, &LogField::name);
+  LogEntry entry{{unix_now_ms(), level, log_clean(text)}, site, std::move(fields)};
+  LogLine& line = entry.line;
   if (const uint64_t held_back = the_log().limiter.take_held_back(site); held_back > 0) {
     line.text += fmt::format(" ({} similar lines were held back)", held_back);
   }
-  the_log().sink.write(line);
+  the_log().sink.write(entry);
   if (control::recorder::Recorder* recorder = the_log().recorder) {
     recorder->add_line(level, line.text);
   }

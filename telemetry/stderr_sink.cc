@@ -9,8 +9,6 @@
 #include <cstring>
 #include <string>
 
-#include "telemetry/log_format.h"
-
 namespace cw::telemetry {
 namespace {
 
@@ -47,23 +45,39 @@ bool StderrSink::write_whole(std::string_view text) {
   return false;
 }
 
+bool StderrSink::deliver(const LogEntry& entry) {
+  if (to_journald_) {
+    switch (journal_.send(journal_entry(instance_, entry))) {
+      case JournalSocket::Sent::kTaken:
+        return true;
+      case JournalSocket::Sent::kNoRoom:
+        lost_why_ = EAGAIN;
+        return false;
+      case JournalSocket::Sent::kRefused:
+        break;
+    }
+  }
+  return write_whole(format_line(format_, instance_, entry));
+}
+
 void StderrSink::set_format(control::LogLineFormat format, const std::string& instance) {
   const std::lock_guard lock(mutex_);
   format_ = line_format(format);
+  to_journald_ = format_ == control::LogLineFormat::kJournal && stderr_goes_to_journald();
   instance_ = instance;
 }
 
-void StderrSink::write(const LogLine& line) {
+void StderrSink::write(const LogEntry& entry) {
   const std::lock_guard lock(mutex_);
   if (const uint64_t lost = lost_.load(std::memory_order_relaxed); lost > lost_said_) {
     const std::string text = fmt::format("{} log lines were lost: {}", lost - lost_said_, cause_of(lost_why_));
-    if (!write_whole(format_line(format_, instance_, {line.unix_ms, control::LogLevel::kWarning, text}))) {
+    if (!deliver({{entry.line.unix_ms, control::LogLevel::kWarning, text}, LogSite::current(), {}})) {
       lost_.store(lost + 1, std::memory_order_relaxed);
       return;
     }
     lost_said_ = lost;
   }
-  if (!write_whole(format_line(format_, instance_, line))) {
+  if (!deliver(entry)) {
     lost_.fetch_add(1, std::memory_order_relaxed);
   }
 }
