@@ -47,9 +47,14 @@ const std::string& section_of(const gateway::Notice& notice, const gateway::Conf
   return numbers.clients.values()[*notice.client_class];
 }
 
-// What one packet carries, on a wire whose packets are ours: an RDMA device does not tell of its own (causewayctl qp asks it).
+// On a wire whose packets are ours: an RDMA device does not tell of its own (causewayctl qp asks it).
+bool tells_path_mtu(const gateway::Notice& notice) {
+  return notice.remote_qpn.value() != 0 && notice.wire != "verbs";
+}
+
+// What one packet carries.
 std::string path_mtu_of(const gateway::Notice& notice) {
-  return notice.remote_qpn.value() == 0 || notice.wire == "verbs" ? "" : fmt::format(", path MTU {}", notice.packet_bytes);
+  return tells_path_mtu(notice) ? fmt::format(", path MTU {}", notice.packet_bytes) : "";
 }
 
 // Which of the client's connections it is, by what the wire tells connections apart.
@@ -59,13 +64,56 @@ std::string queue_pair_of(const gateway::Notice& notice) {
              : fmt::format("QPN {:#08x} <-> {:#08x}", notice.local_qpn.value(), notice.remote_qpn.value());
 }
 
+bool is_accepted(const gateway::Notice& notice) {
+  return notice.result == gateway::ConnectionResult::kAccepted || notice.result == gateway::ConnectionResult::kTakenOver;
+}
+
+// What is known of it, whether the text says it or not.
+telemetry::LogFields fields_of(const gateway::Notice& notice, const gateway::ConfigIds& numbers) {
+  using enum telemetry::LogFieldName;
+  telemetry::LogFields fields = {
+      {kClient, text(notice.peer)}, {kListenerPort, notice.listener_port}, {kResult, gateway::to_string(notice.result)}};
+  if (notice.peer_port != 0) {
+    fields.emplace_back(kClientPort, notice.peer_port);
+  }
+  if (notice.client_class) {
+    fields.emplace_back(kClientSection, section_of(notice, numbers));
+  }
+  if (const auto backends = numbers.backends.values(); notice.backend < backends.size()) {
+    fields.emplace_back(kBackend, backends[notice.backend].name);
+  }
+  if (notice.qp_error.any()) {
+    fields.emplace_back(kCause, notice.qp_error.cause);
+    fields.emplace_back(kOrigin, notice.qp_error.origin);
+  }
+  if (notice.wire != "none") {
+    fields.emplace_back(kWire, notice.wire);
+  }
+  if (notice.remote_qpn.value() != 0) {
+    fields.emplace_back(kLocalQpn, notice.local_qpn.value());
+    fields.emplace_back(kRemoteQpn, notice.remote_qpn.value());
+  }
+  if (is_accepted(notice)) {
+    if (tells_path_mtu(notice)) {
+      fields.emplace_back(kPathMtu, notice.packet_bytes);
+    }
+    fields.emplace_back(kInlineSendBytes, notice.inline_send_bytes);
+    fields.emplace_back(kInlineReceiveBytes, notice.inline_receive_bytes);
+    fields.emplace_back(kRemoteInvalidation, notice.remote_invalidation ? "on" : "off");
+  } else if (!gateway::is_refusal(notice.result)) {
+    fields.emplace_back(kCalls, notice.calls);
+  }
+  return fields;
+}
+
 void log_notice(const gateway::Notice& notice, const control::Config& config, const gateway::ConfigIds& numbers) {
   const std::span<const gateway::BackendIdentity> backends = numbers.backends.values();
   const std::string backend = notice.backend < backends.size() ? backends[notice.backend].name : "none";
+  telemetry::LogFields fields = fields_of(notice, numbers);
   switch (notice.result) {
     case gateway::ConnectionResult::kAccepted:
     case gateway::ConnectionResult::kTakenOver:
-      telemetry::log_info("connection from {} to port {} {}: {}{}, inline {}/{}, remote invalidation {}, backend {}",
+      telemetry::log_info(fields, "connection from {} to port {} {}: {}{}, inline {}/{}, remote invalidation {}, backend {}",
                           text(notice.peer), notice.listener_port,
                           notice.result == gateway::ConnectionResult::kAccepted ? "accepted" : "goes on", queue_pair_of(notice),
                           path_mtu_of(notice), notice.inline_send_bytes, notice.inline_receive_bytes,
@@ -75,28 +123,29 @@ void log_notice(const gateway::Notice& notice, const control::Config& config, co
     case gateway::ConnectionResult::kClosedByUs:
     case gateway::ConnectionResult::kDrained:
     case gateway::ConnectionResult::kHandedOver:
-      telemetry::log_info("connection from {} ({}) ended: {}, {} calls answered", text(notice.peer), queue_pair_of(notice),
-                          gateway::to_string(notice.result), notice.calls);
+      telemetry::log_info(fields, "connection from {} ({}) ended: {}, {} calls answered", text(notice.peer),
+                          queue_pair_of(notice), gateway::to_string(notice.result), notice.calls);
       return;
     case gateway::ConnectionResult::kFailedTransport:
-      telemetry::log_warning("connection from {} ({}) failed: {} (by {}), {} calls answered", text(notice.peer),
+      telemetry::log_warning(fields, "connection from {} ({}) failed: {} (by {}), {} calls answered", text(notice.peer),
                              queue_pair_of(notice), to_text(notice.qp_error), notice.qp_error.origin, notice.calls);
       return;
     case gateway::ConnectionResult::kRefusedClientDenied:
-      telemetry::log_warning("connection from {} to port {} refused: [[client]] section {} has allow = false", text(notice.peer),
-                             notice.listener_port, section_of(notice, numbers));
+      telemetry::log_warning(fields, "connection from {} to port {} refused: [[client]] section {} has allow = false",
+                             text(notice.peer), notice.listener_port, section_of(notice, numbers));
       return;
     case gateway::ConnectionResult::kRefusedClientLimit: {
       const std::string& section = section_of(notice, numbers);
       const auto found = std::ranges::find(config.clients, section, &control::ClientConfig::name);
       const uint32_t connections_max = found == config.clients.end() ? 0 : found->connections_max;  // 0: a reload came between
+      fields.emplace_back(telemetry::LogFieldName::kConnectionsMax, connections_max);
       telemetry::log_warning(
-          "connection from {} to port {} refused: [[client]] section {} has its {} connections, connections_max",
+          fields, "connection from {} to port {} refused: [[client]] section {} has its {} connections, connections_max",
           text(notice.peer), notice.listener_port, section, connections_max);
       return;
     }
     default:
-      telemetry::log_warning("connection from {} to port {} (backend {}): {}, {} calls answered", text(notice.peer),
+      telemetry::log_warning(fields, "connection from {} to port {} (backend {}): {}, {} calls answered", text(notice.peer),
                              notice.listener_port, backend, gateway::to_string(notice.result), notice.calls);
   }
 }

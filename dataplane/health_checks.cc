@@ -287,14 +287,19 @@ void HealthChecks::end(Instant now, Server& server, std::string error) {
 
 void HealthChecks::log_change(const Server& server) const {
   const control::ServerCheck& row = server.row;
+  using enum telemetry::LogFieldName;
+  telemetry::LogFields fields = {{kBackend, row.backend_name}, {kServer, row.address}};
   if (row.state == control::ServerState::kUp) {
-    telemetry::log_info("backend {}: server {} is up", row.backend_name, row.address);
+    fields.emplace_back(kState, "up");
+    telemetry::log_info(fields, "backend {}: server {} is up", row.backend_name, row.address);
     return;
   }
   const auto next = std::ranges::find_if(servers_, [&](const Server& other) {
     return other.row.backend == row.backend && !other.row.removed && other.row.state != control::ServerState::kDown;
   });
-  telemetry::log_warning("backend {}: server {} is down: {}; {}", row.backend_name, row.address, row.last_error,
+  fields.emplace_back(kState, "down");
+  fields.emplace_back(kError, row.last_error);
+  telemetry::log_warning(fields, "backend {}: server {} is down: {}; {}", row.backend_name, row.address, row.last_error,
                          next == servers_.end() ? std::string("no server of it is up: clients are refused")
                                                 : "new connections go to " + next->row.address);
 }

@@ -31,10 +31,12 @@ void TroubleWatch::look_at_links() {
       continue;
     }
     up_[i] = up;
+    using enum telemetry::LogFieldName;
+    const telemetry::LogFields fields = {{kPort, i}, {kDevice, ports_[i]->device()}, {kState, up ? "up" : "down"}};
     if (up) {
-      telemetry::log_info("port {} ({}): link is up", i, ports_[i]->device());
+      telemetry::log_info(fields, "port {} ({}): link is up", i, ports_[i]->device());
     } else {
-      telemetry::log_warning("port {} ({}): link is down", i, ports_[i]->device());
+      telemetry::log_warning(fields, "port {} ({}): link is down", i, ports_[i]->device());
     }
   }
 }

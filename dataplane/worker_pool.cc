@@ -467,7 +467,9 @@ class WorkerPool::Worker {
                         : error == ETIMEDOUT && link.announced ? "it did not go on with a reply that it began, or is not there"
                                                                : std::strerror(error);
     const control::SocketAddress& server = link.from.server;
-    telemetry::log_warning("backend {} ({} port {}): {}: {}", name, to_text(server.address).data(), server.port,
+    using enum telemetry::LogFieldName;
+    telemetry::log_warning({{kBackend, name}, {kServer, control::to_string(server)}, {kError, cause}},
+                           "backend {} ({} port {}): {}: {}", name, to_text(server.address).data(), server.port,
                            link.announced ? "connection lost" : "cannot connect", cause);
   }
 

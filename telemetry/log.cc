@@ -1,12 +1,10 @@
 #include "telemetry/log.h"
 
-#include <spdlog/logger.h>
-
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <deque>
 #include <map>
-#include <memory>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -19,22 +17,6 @@ namespace cw::telemetry {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-spdlog::level::level_enum to_spdlog(control::LogLevel level) {
-  switch (level) {
-    case control::LogLevel::kTrace:
-      return spdlog::level::trace;
-    case control::LogLevel::kDebug:
-      return spdlog::level::debug;
-    case control::LogLevel::kInfo:
-      return spdlog::level::info;
-    case control::LogLevel::kWarning:
-      return spdlog::level::warn;
-    case control::LogLevel::kError:
-      return spdlog::level::err;
-  }
-  return spdlog::level::info;
-}
 
 // Lines to spare per call site. Sites are places in the source, so the map is bounded by the program's size.
 class SiteLimiter {
@@ -77,13 +59,12 @@ class SiteLimiter {
 // The newest lines, for those who look at the gateway and not at its stderr.
 class RecentLines {
  public:
-  void add(control::LogLevel level, const std::string& text) {
-    const auto now = std::chrono::system_clock::now().time_since_epoch();
+  void add(LogLine line) {
     const std::lock_guard lock(mutex_);
     if (lines_.size() == kLogRecentMax) {
       lines_.pop_front();
     }
-    lines_.push_back({std::chrono::duration_cast<std::chrono::milliseconds>(now).count(), level, text});
+    lines_.push_back(std::move(line));
   }
   [[nodiscard]] std::vector<LogLine> all() {
     const std::lock_guard lock(mutex_);
@@ -96,13 +77,8 @@ class RecentLines {
 };
 
 struct Log {
-  Log() : sink(std::make_shared<StderrSink>()), logger("causeway", sink) {
-    logger.set_level(spdlog::level::info);
-    logger.set_formatter(line_formatter(control::LogLineFormat::kText, {}));
-    logger.flush_on(spdlog::level::trace);
-  }
-  std::shared_ptr<StderrSink> sink;
-  spdlog::logger logger;
+  StderrSink sink;
+  std::atomic<control::LogLevel> level{control::LogLevel::kInfo};
   SiteLimiter limiter;
   RecentLines recent;
   std::atomic<control::recorder::Recorder*> recorder{nullptr};
@@ -114,6 +90,10 @@ Log& the_log() {
   return log;
 }
 
+int64_t unix_now_ms() {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
 }  // namespace
 
 void log_start(const control::LogConfig& config, const std::string& instance) {
@@ -122,15 +102,15 @@ void log_start(const control::LogConfig& config, const std::string& instance) {
 }
 
 void log_set_format(control::LogLineFormat format, const std::string& instance) {
-  the_log().sink->set_formatter(line_formatter(format, instance));  // under the sink's lock
+  the_log().sink.set_format(format, instance);
 }
 
 void log_set_level(control::LogLevel level) {
-  the_log().logger.set_level(to_spdlog(level));
+  the_log().level = level;
 }
 
 bool log_enabled(control::LogLevel level) {
-  return the_log().logger.should_log(to_spdlog(level));
+  return level >= the_log().level;
 }
 
 bool log_admit(control::LogLevel level, const LogSite& site) {
@@ -145,16 +125,18 @@ std::string log_clean(std::string_view text) {
   return line;
 }
 
-void log_write(control::LogLevel level, const LogSite& site, std::string_view text) {
-  std::string line = log_clean(text);
+void log_write(control::LogLevel level, const LogSite& site, std::string_view text, LogFields fields) {
+  std::ranges::stable_sort(fields, {}, &LogField::name);
+  LogEntry entry{{unix_now_ms(), level, log_clean(text)}, site, std::move(fields)};
+  LogLine& line = entry.line;
   if (const uint64_t held_back = the_log().limiter.take_held_back(site); held_back > 0) {
-    line += fmt::format(" ({} similar lines were held back)", held_back);
+    line.text += fmt::format(" ({} similar lines were held back)", held_back);
   }
-  the_log().logger.log(to_spdlog(level), spdlog::string_view_t(line));
-  the_log().recent.add(level, line);
+  the_log().sink.write(entry);
   if (control::recorder::Recorder* recorder = the_log().recorder) {
-    recorder->add_line(level, line);
+    recorder->add_line(level, line.text);
   }
+  the_log().recent.add(std::move(line));
 }
 
 void log_record_in(control::recorder::Recorder* recorder) {
@@ -167,7 +149,7 @@ void log_record_in(control::recorder::Recorder* recorder) {
 }
 
 uint64_t log_lost() {
-  return the_log().sink->lost();
+  return the_log().sink.lost();
 }
 
 std::vector<LogLine> log_recent() {

@@ -6,18 +6,22 @@
 // nobody waits for stderr: see stderr_sink.h.
 //
 //   log_warning("backend {}: {}; retrying in {} s", name, reason, seconds);
+//   log_warning({{LogFieldName::kBackend, name}}, "backend {}: {}", name, reason);    with fields for programs (log_fields.h)
 #pragma once
 
 #include <fmt/core.h>
 
+#include <concepts>
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "base/time.h"
 #include "control/config/config.h"
+#include "telemetry/log_fields.h"
 
 namespace cw::telemetry {
 
@@ -56,7 +60,7 @@ struct LogSite {
 // A format string that knows where it stands; made implicitly from the literal.
 template <typename... Args>
 struct LogFormat {
-  template <typename Text>
+  template <std::convertible_to<fmt::string_view> Text>
   consteval LogFormat(const Text& text, LogSite where = LogSite::current())  // NOLINT: implicit
       : format(text), site(where) {}
   fmt::format_string<Args...> format;
@@ -66,31 +70,43 @@ struct LogFormat {
 // `text` as it is written: cut, and without control characters.
 [[nodiscard]] std::string log_clean(std::string_view text);
 // Any thread. `text` is one line; line ends and other control characters in it are replaced, since it may quote a peer.
-void log_write(control::LogLevel level, const LogSite& site, std::string_view text);
+void log_write(control::LogLevel level, const LogSite& site, std::string_view text, LogFields fields = {});
 // False when the site has used up its lines: the text need not be made.
 [[nodiscard]] bool log_admit(control::LogLevel level, const LogSite& site);
 
 template <typename... Args>
-void log_at(control::LogLevel level, const LogFormat<std::type_identity_t<Args>...>& message, Args&&... args) {
+void log_at(control::LogLevel level, LogFields fields, const LogFormat<std::type_identity_t<Args>...>& message, Args&&... args) {
   if (log_admit(level, message.site)) {
-    log_write(level, message.site, fmt::format(message.format, static_cast<Args&&>(args)...));
+    log_write(level, message.site, fmt::format(message.format, static_cast<Args&&>(args)...), std::move(fields));
   }
 }
 template <typename... Args>
 void log_debug(const LogFormat<std::type_identity_t<Args>...>& message, Args&&... args) {
-  log_at<Args...>(control::LogLevel::kDebug, message, static_cast<Args&&>(args)...);
+  log_at<Args...>(control::LogLevel::kDebug, {}, message, static_cast<Args&&>(args)...);
 }
 template <typename... Args>
 void log_info(const LogFormat<std::type_identity_t<Args>...>& message, Args&&... args) {
-  log_at<Args...>(control::LogLevel::kInfo, message, static_cast<Args&&>(args)...);
+  log_at<Args...>(control::LogLevel::kInfo, {}, message, static_cast<Args&&>(args)...);
 }
 template <typename... Args>
 void log_warning(const LogFormat<std::type_identity_t<Args>...>& message, Args&&... args) {
-  log_at<Args...>(control::LogLevel::kWarning, message, static_cast<Args&&>(args)...);
+  log_at<Args...>(control::LogLevel::kWarning, {}, message, static_cast<Args&&>(args)...);
 }
 template <typename... Args>
 void log_error(const LogFormat<std::type_identity_t<Args>...>& message, Args&&... args) {
-  log_at<Args...>(control::LogLevel::kError, message, static_cast<Args&&>(args)...);
+  log_at<Args...>(control::LogLevel::kError, {}, message, static_cast<Args&&>(args)...);
+}
+template <typename... Args>
+void log_info(LogFields fields, const LogFormat<std::type_identity_t<Args>...>& message, Args&&... args) {
+  log_at<Args...>(control::LogLevel::kInfo, std::move(fields), message, static_cast<Args&&>(args)...);
+}
+template <typename... Args>
+void log_warning(LogFields fields, const LogFormat<std::type_identity_t<Args>...>& message, Args&&... args) {
+  log_at<Args...>(control::LogLevel::kWarning, std::move(fields), message, static_cast<Args&&>(args)...);
+}
+template <typename... Args>
+void log_error(LogFields fields, const LogFormat<std::type_identity_t<Args>...>& message, Args&&... args) {
+  log_at<Args...>(control::LogLevel::kError, std::move(fields), message, static_cast<Args&&>(args)...);
 }
 
 }  // namespace cw::telemetry

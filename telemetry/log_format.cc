@@ -1,97 +1,99 @@
 #include "telemetry/log_format.h"
 
 #include <fmt/core.h>
-#include <spdlog/pattern_formatter.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdlib>
 #include <nlohmann/json.hpp>
-#include <string_view>
-#include <utility>
+
+#include "control/recorder/last_words.h"
+#include "telemetry/journal_socket.h"
 
 namespace cw::telemetry {
 namespace {
 
-constexpr const char* kTime = "%Y-%m-%dT%H:%M:%S.%eZ";
+using control::LogLevel;
+using control::LogLineFormat;
+using control::recorder::time_text;
 
-std::unique_ptr<spdlog::formatter> pattern(const std::string& text, const char* eol) {
-  return std::make_unique<spdlog::pattern_formatter>(text, spdlog::pattern_time_type::utc, eol);
-}
-
-void append(spdlog::memory_buf_t& line, std::string_view text) {
-  line.append(text.data(), text.data() + text.size());
-}
-
-class JsonLines final : public spdlog::formatter {
- public:
-  explicit JsonLines(std::string instance) : instance_(std::move(instance)), time_(pattern(kTime, "")) {}
-
-  void format(const spdlog::details::log_msg& message, spdlog::memory_buf_t& line) override {
-    spdlog::memory_buf_t time;
-    time_->format(message, time);
-    const spdlog::string_view_t level = spdlog::level::to_string_view(message.level);
-    const nlohmann::ordered_json object = {{"time", std::string(time.data(), time.size())},
-                                           {"level", std::string(level.data(), level.size())},
-                                           {"instance", instance_},
-                                           {"message", std::string(message.payload.data(), message.payload.size())}};
-    append(line, object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
-  }
-  [[nodiscard]] std::unique_ptr<spdlog::formatter> clone() const override { return std::make_unique<JsonLines>(instance_); }
-
- private:
-  std::string instance_;
-  std::unique_ptr<spdlog::formatter> time_;
-};
-
-int priority_of(spdlog::level::level_enum level) {
+int priority_of(LogLevel level) {
   switch (level) {
-    case spdlog::level::trace:
-    case spdlog::level::debug:
+    case LogLevel::kTrace:
+    case LogLevel::kDebug:
       return 7;
-    case spdlog::level::warn:
-      return 4;
-    case spdlog::level::err:
-    case spdlog::level::critical:
-      return 3;
-    default:
+    case LogLevel::kInfo:
       return 6;
+    case LogLevel::kWarning:
+      return 4;
+    case LogLevel::kError:
+      return 3;
   }
+  return 6;
 }
 
-class JournalLines final : public spdlog::formatter {
- public:
-  void format(const spdlog::details::log_msg& message, spdlog::memory_buf_t& line) override {
-    append(line,
-           fmt::format("<{}>{}\n", priority_of(message.level), std::string_view(message.payload.data(), message.payload.size())));
+std::string json_line(const std::string& instance, const LogEntry& entry) {
+  nlohmann::ordered_json object = {{"time", time_text(entry.line.unix_ms)},
+                                   {"level", to_string(entry.line.level)},
+                                   {"instance", instance},
+                                   {"message", entry.line.text}};
+  for (const LogField& field : entry.fields) {
+    nlohmann::ordered_json& member = object[std::string(to_string(field.name))];
+    if (field.number) {
+      member = *field.number;
+    } else {
+      member = field.text;
+    }
   }
-  [[nodiscard]] std::unique_ptr<spdlog::formatter> clone() const override { return std::make_unique<JournalLines>(); }
-};
+  return object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
 
-bool goes_to_journald() {
+std::string journal_key(LogFieldName name) {
+  std::string key = "CAUSEWAY_";
+  for (const char c : to_string(name)) {
+    key += c == '_' ? c : static_cast<char>(c - 'a' + 'A');
+  }
+  return key;
+}
+
+}  // namespace
+
+bool stderr_goes_to_journald() {
   const char* stream = std::getenv("JOURNAL_STREAM");  // "DEVICE:INODE"
   struct stat file {};
   return stream != nullptr && fstat(STDERR_FILENO, &file) == 0 && fmt::format("{}:{}", file.st_dev, file.st_ino) == stream;
 }
 
-}  // namespace
-
-control::LogLineFormat line_format(control::LogLineFormat wanted) {
-  using control::LogLineFormat;
-  return wanted != LogLineFormat::kAuto ? wanted : goes_to_journald() ? LogLineFormat::kJournal : LogLineFormat::kText;
+LogLineFormat line_format(LogLineFormat wanted) {
+  return wanted != LogLineFormat::kAuto ? wanted : stderr_goes_to_journald() ? LogLineFormat::kJournal : LogLineFormat::kText;
 }
 
-std::unique_ptr<spdlog::formatter> line_formatter(control::LogLineFormat format, std::string instance) {
-  switch (line_format(format)) {
-    case control::LogLineFormat::kJson:
-      return std::make_unique<JsonLines>(std::move(instance));
-    case control::LogLineFormat::kJournal:
-      return std::make_unique<JournalLines>();
-    case control::LogLineFormat::kAuto:
-    case control::LogLineFormat::kText:
+std::string format_line(LogLineFormat format, const std::string& instance, const LogEntry& entry) {
+  const LogLine& line = entry.line;
+  switch (format) {
+    case LogLineFormat::kJson:
+      return json_line(instance, entry);
+    case LogLineFormat::kJournal:
+      return fmt::format("<{}>{}\n", priority_of(line.level), line.text);
+    case LogLineFormat::kAuto:
+    case LogLineFormat::kText:
       break;
   }
-  return pattern(fmt::format("{} %l %v", kTime), "\n");
+  return fmt::format("{} {} {}\n", time_text(line.unix_ms), to_string(line.level), line.text);
+}
+
+std::string journal_entry(const std::string& instance, const LogEntry& entry) {
+  std::string text;
+  append_journal_field(text, "MESSAGE", entry.line.text);
+  append_journal_field(text, "PRIORITY", std::to_string(priority_of(entry.line.level)));
+  append_journal_field(text, "SYSLOG_IDENTIFIER", "causewayd");
+  append_journal_field(text, "CODE_FILE", entry.site.file);
+  append_journal_field(text, "CODE_LINE", std::to_string(entry.site.line));
+  append_journal_field(text, "CAUSEWAY_INSTANCE", instance);
+  for (const LogField& field : entry.fields) {
+    append_journal_field(text, journal_key(field.name), field.number ? std::to_string(*field.number) : field.text);
+  }
+  return text;
 }
 
 }  // namespace cw::telemetry

@@ -45,23 +45,39 @@ bool StderrSink::write_whole(std::string_view text) {
   return false;
 }
 
-void StderrSink::sink_it_(const spdlog::details::log_msg& message) {
-  spdlog::memory_buf_t line;
-  formatter_->format(message, line);
+bool StderrSink::deliver(const LogEntry& entry) {
+  if (to_journald_) {
+    switch (journal_.send(journal_entry(instance_, entry))) {
+      case JournalSocket::Sent::kTaken:
+        return true;
+      case JournalSocket::Sent::kNoRoom:
+        lost_why_ = EAGAIN;
+        return false;
+      case JournalSocket::Sent::kRefused:
+        break;
+    }
+  }
+  return write_whole(format_line(format_, instance_, entry));
+}
+
+void StderrSink::set_format(control::LogLineFormat format, const std::string& instance) {
+  const std::lock_guard lock(mutex_);
+  format_ = line_format(format);
+  to_journald_ = format_ == control::LogLineFormat::kJournal && stderr_goes_to_journald();
+  instance_ = instance;
+}
+
+void StderrSink::write(const LogEntry& entry) {
+  const std::lock_guard lock(mutex_);
   if (const uint64_t lost = lost_.load(std::memory_order_relaxed); lost > lost_said_) {
-    spdlog::details::log_msg notice = message;
-    notice.level = spdlog::level::warn;
     const std::string text = fmt::format("{} log lines were lost: {}", lost - lost_said_, cause_of(lost_why_));
-    notice.payload = text;
-    spdlog::memory_buf_t said;
-    formatter_->format(notice, said);
-    if (!write_whole({said.data(), said.size()})) {
+    if (!deliver({{entry.line.unix_ms, control::LogLevel::kWarning, text}, LogSite::current(), {}})) {
       lost_.store(lost + 1, std::memory_order_relaxed);
       return;
     }
     lost_said_ = lost;
   }
-  if (!write_whole({line.data(), line.size()})) {
+  if (!deliver(entry)) {
     lost_.fetch_add(1, std::memory_order_relaxed);
   }
 }

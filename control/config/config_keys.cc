@@ -604,7 +604,8 @@ const std::array<Key<LogConfig>, 2> kLogKeys = {{
     {.name = "format",
      .member = Choice<LogConfig>{kLogFormatNames, [](const LogConfig& c) { return static_cast<uint32_t>(c.format); },
                                  [](LogConfig& c, uint32_t i) { c.format = static_cast<LogLineFormat>(i); }},
-     .help = "How lines are written: text, for people; json, one object a line; journal, with a priority that journald reads. "
+     .help = "How lines are written: text, for people; json, one object a line, with the line's fields; "
+             "journal, with a priority that journald reads, and with the fields too where stderr goes to journald. "
              "auto: journal when stderr goes to journald, else text.",
      .live = true},
 }};

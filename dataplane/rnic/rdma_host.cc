@@ -85,15 +85,17 @@ bool is_of_queue_pair(ibv_event_type type) {
 
 // What ends connections, or keeps clients out, without a word of theirs. Only what no client can bring about.
 void log_device_event(rnic::DeviceEvent event, const char* device, int port) {
+  using enum telemetry::LogFieldName;
   switch (event) {
     case rnic::DeviceEvent::kPortDown:
-      return telemetry::log_warning("RDMA device {}: port {} is down", device, port);
+      return telemetry::log_warning({{kDevice, device}, {kState, "down"}}, "RDMA device {}: port {} is down", device, port);
     case rnic::DeviceEvent::kPortUp:
-      return telemetry::log_info("RDMA device {}: port {} is ACTIVE", device, port);
+      return telemetry::log_info({{kDevice, device}, {kState, "up"}}, "RDMA device {}: port {} is ACTIVE", device, port);
     case rnic::DeviceEvent::kDeviceFatal:
-      return telemetry::log_error("RDMA device {} has failed: its connections end", device);
+      return telemetry::log_error({{kDevice, device}}, "RDMA device {} has failed: its connections end", device);
     case rnic::DeviceEvent::kCompletionQueueError:
-      return telemetry::log_error("RDMA device {}: a completion queue has failed: the connections on it end", device);
+      return telemetry::log_error({{kDevice, device}}, "RDMA device {}: a completion queue has failed: the connections on it end",
+                                  device);
     default:
       return;
   }

@@ -12,7 +12,7 @@
 
 packages_build='g++ ninja-build meson pkg-config ccache python3 libdpdk-dev librte-net-memif23 librte-net-vhost23 librte-net-af-packet23
   librte-net-ring23 librte-net-null23 librte-net-pcap23 librte-mempool-ring23 librte-mempool-stack23 libibverbs-dev librdmacm-dev libtbb-dev libgtest-dev libgmock-dev
-  prometheus-cpp-dev libisal-dev libtomlplusplus-dev libcli11-dev libspdlog-dev libfmt-dev nlohmann-json3-dev libbenchmark-dev
+  prometheus-cpp-dev libisal-dev libtomlplusplus-dev libcli11-dev libfmt-dev nlohmann-json3-dev libbenchmark-dev
   librapidcheck-dev libssl-dev libyaml-cpp-dev clang-14 libbpf-dev librte-net-af-xdp23 systemtap-sdt-dev'
 packages_interop='qemu-system-x86 nfs-ganesha nfs-ganesha-vfs rpcbind iproute2 cpio kmod busybox-static python3 make gcc-12 xz-utils libelf1
   keepalived curl krb5-kdc krb5-admin-server librte-bus-pci23 librte-bus-vdev23 librte-net-e1000-23 librte-net-vmxnet3-23 librte-net-virtio23'

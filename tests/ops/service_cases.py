@@ -157,16 +157,30 @@ def _reload(gateway: Gateway, manager: Manager) -> None:
 
 
 def json_lines(box: Box) -> None:
-    """Every line of a gateway that logs JSON is an object, from the start to the end; journald is told priorities when it listens."""
+    """Every line of a gateway that logs JSON is an object, from the start to the end, with the fields of what it is about; journald
+    is told priorities when it listens."""
     gateway = box.gateway(extra='[log]\nformat = "json"\n')
     gateway.start()
     gateway.wait_for_line(r'"message":"ready, instance ', 30)
     box.load(seconds=1).result()
     gateway.terminate()
     lines = [json.loads(line) for line in gateway.output().splitlines()]
-    expect(all(set(line) == {"time", "level", "instance", "message"} for line in lines), str(lines[0]))
-    expect(any(" accepted: " in line["message"] for line in lines), str(lines))
+    in_each = ["time", "level", "instance", "message"]
+    expect(all(list(line)[:4] == in_each for line in lines), str(lines))
+    accepted = next(line for line in lines if " accepted: " in line["message"])
+    ended = next(line for line in lines if " ended: " in line["message"])
+    of_both = ["client", "client_port", "listener_port", "backend", "result", "wire", "local_qpn", "remote_qpn"]
+    inline = ["inline_send_bytes", "inline_receive_bytes", "remote_invalidation"]
+    expect_equal("what a connection begins with", list(accepted), in_each + of_both + ["path_mtu"] + inline)
+    expect_equal("what it ends with", list(ended), in_each + of_both + ["calls"])
+    for line, result in ((accepted, "accepted"), (ended, "closed_by_peer")):
+        found = [line[name] for name in ("client", "listener_port", "backend", "result", "wire")]
+        expect_equal("the connection", found, ["10.9.0.2", 20049, "bench", result, "RoCE"])
+        numbers = f"QPN {line['local_qpn']:#08x} <-> {line['remote_qpn']:#08x}"
+        expect(numbers in line["message"], f"{line}")
+    expect(ended["calls"] > 0 and f" {ended['calls']} calls answered" in ended["message"], f"{ended}")
     expect_equal("the last line", lines[-1]["message"], "stopped")
+    expect_equal("what it has", list(lines[-1]), in_each)
     told = box.gateway("told", extra='[log]\nformat = "journal"\n')
     told.start_ready()
     told.terminate()

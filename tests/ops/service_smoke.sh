@@ -180,6 +180,8 @@ check_service() {
   check "it has a user of its own and no capability" \
     "^causeway:causeway CapEff=0000000000000000 CapBnd=0000000000000000 NoNewPrivs=1$" has_rights
   check "a load reaches it over memif, whose socket is in its runtime directory" "wrong answers *0$" load_over_memif
+  check "the journal finds the client's connections" "^connection from 10.9.0.2 .* accepted" \
+    booted journalctl --output cat CAUSEWAY_CLIENT=10.9.0.2 CAUSEWAY_INSTANCE=unit
   check "it serves the live page" "<title>Causeway" booted curl -sf --max-time 5 --compressed http://127.0.0.1:9465/
   check "members of its group may ask it" "unit" status_as causeway
   check "nobody else may" "ermission denied" refuses_strangers

@@ -57,6 +57,20 @@ TEST_F(LogTest, AJsonLineIsOneObjectWhateverItQuotes) {
   EXPECT_EQ(line["time"].get<std::string>().size(), std::string("2026-01-31T12:00:00.123Z").size());
 }
 
+TEST_F(LogTest, FieldsStandBehindTheMessageInTheirOrderAndNotInTheText) {
+  log_set_format(control::LogLineFormat::kJson, "one");
+  const auto lines = captured([] {
+    log_warning({{LogFieldName::kCalls, 7u}, {LogFieldName::kBackend, "n\"\nfs"}, {LogFieldName::kClient, "10.9.0.2"}},
+                "{} has {}", "nfs", 7);
+  });
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_NE(lines[0].find(R"("message":"nfs has 7","client":"10.9.0.2","backend":"n\"\nfs","calls":7})"), std::string::npos)
+      << lines[0];
+  EXPECT_EQ(log_recent().back().text, "nfs has 7");
+  log_set_format(control::LogLineFormat::kText, "one");
+  EXPECT_TRUE(captured([] { log_info({{LogFieldName::kCalls, 7u}}, "as ever"); }).back().ends_with("Z info as ever"));
+}
+
 TEST_F(LogTest, JournaldIsToldThePriorityOfEachLine) {
   log_set_format(control::LogLineFormat::kJournal, "one");
   EXPECT_EQ(captured([] {
