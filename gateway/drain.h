@@ -35,22 +35,29 @@ class Drain {
   void go_on(Instant now, Connection& connection) {
     const uint32_t calls = connection.is_paused ? connection.server->calls_in_flight() : connection.server->calls_taken();
     const bool owes = calls > 0 || connection.server->reverse_in_flight() > 0;
-    if (owes) {
-      connections_.arm(connection, now + kLookAgain);
-    } else if (connection.qp->works_pending() > 0) {
+    if (!owes && connection.qp->works_pending() > 0) {
       const Duration pause = kBetweenLooks * static_cast<int64_t>(stats_.connections_open);
       connections_.arm(connection, now + std::clamp(pause, kAcknowledgementSoon, kLookAgain));
-    } else if (!connection.is_paused) {
-      connections_.end(connection, ConnectionResult::kDrained, false);
-    } else if (std::vector<uint8_t> saved; save(connection, saved)) {
-      handed_over_.push_back(std::move(saved));
-      connections_.end(connection, ConnectionResult::kHandedOver, true);
-    } else {
-      connections_.arm(connection, now + kLookAgain);  // a message, or its acknowledgement, is on its way
+    } else if (owes || !end(connection)) {
+      connections_.arm(connection, now + kLookAgain);
     }
   }
 
  private:
+  // It owes nothing. False: a message, or its acknowledgement, is on its way, and it cannot be written down yet.
+  [[nodiscard]] bool end(Connection& connection) {
+    if (connection.is_paused) {
+      std::vector<uint8_t> saved;
+      if (!save(connection, saved)) {
+        return false;
+      }
+      handed_over_.push_back(std::move(saved));
+    }
+    connections_.end(connection, connection.is_paused ? ConnectionResult::kHandedOver : ConnectionResult::kDrained,
+                     connection.is_paused);
+    return true;
+  }
+
   // The acknowledgement of an answer is nobody's event: it is looked for. Soon when nothing else is awaited, but all connections
   // together no oftener than this, since their clients may be gone and silent for seconds.
   static constexpr Duration kLookAgain = Duration::ms(5);
