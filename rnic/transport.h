@@ -53,7 +53,7 @@ struct RnicOptions {
   RateLimit request_rate{.per_second = 1000, .burst = 500};
   // From our answer until the connection is established, and from our request until it is answered.
   Duration handshake_timeout = Duration::seconds(5);
-  Duration resolve_timeout = Duration::seconds(2);  // active side: of the server's address, and of the way to it
+  Duration resolve_timeout = Duration::seconds(5);  // active side: of the server's address, and of the way to it, each
   Duration parting_timeout = Duration::seconds(2);
   // How long the connection manager may take to say why work was flushed.
   Duration flush_patience = Duration::ms(50);
