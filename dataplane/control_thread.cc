@@ -138,7 +138,7 @@ void log_notice(const gateway::Notice& notice, const control::Config& config, co
       const std::string& section = section_of(notice, numbers);
       const auto found = std::ranges::find(config.clients, section, &control::ClientConfig::name);
       const uint32_t connections_max = found == config.clients.end() ? 0 : found->connections_max;  // 0: a reload came between
-      fields.emplace_back(telemetry::LogFieldName::kConnectionsMax, connections_max);
+      fields.emplace_back(telemetry::LogFieldName::kSectionConnectionsMax, connections_max);
       telemetry::log_warning(
           fields, "connection from {} to port {} refused: [[client]] section {} has its {} connections, connections_max",
           text(notice.peer), notice.listener_port, section, connections_max);

@@ -12,28 +12,28 @@ namespace cw::telemetry {
 
 // In the order in which a line has them.
 enum class LogFieldName : uint8_t {
-  kClient,              // its address
-  kClientPort,          // the port it connects from
-  kListenerPort,        // the port it connects to
-  kClientSection,       // name of the [[client]] section that refused it
-  kConnectionsMax,      // of that section
-  kBackend,             // name
-  kServer,              // of the backend: address and port
-  kDevice,              // of a [[port]], or an RDMA device
-  kPort,                // which [[port]], from 0
-  kState,               // of the server or the port: "up" or "down"
-  kResult,              // of the connection: the label of causeway_connections_total
-  kCause,               // why the queue pair failed: a metric label's word
-  kOrigin,              // whose work decided that
-  kError,               // what went wrong with the backend, for people
-  kWire,                // of the connection
-  kLocalQpn,            // with kRemoteQpn, where the wire has queue pair numbers
-  kRemoteQpn,           // of the client
-  kPathMtu,             // in bytes, where the gateway makes the packets
-  kInlineSendBytes,     // longest inline message to the client
-  kInlineReceiveBytes,  // longest inline message from it
-  kRemoteInvalidation,  // "on" or "off"
-  kCalls,               // answered over the connection's life
+  kClient,                 // its address
+  kClientPort,             // the port it connects from
+  kListenerPort,           // the port it connects to
+  kClientSection,          // name of the [[client]] section that refused it
+  kSectionConnectionsMax,  // of that section
+  kBackend,                // name
+  kServer,                 // of the backend: address and port
+  kDevice,                 // of a [[port]], or an RDMA device
+  kPort,                   // which [[port]], from 0
+  kState,                  // of the server or the port: "up" or "down"
+  kResult,                 // of the connection: the label of causeway_connections_total
+  kCause,                  // why the queue pair failed: a metric label's word
+  kOrigin,                 // whose work decided that
+  kError,                  // what went wrong with the backend, for people
+  kWire,                   // of the connection
+  kLocalQpn,               // with kRemoteQpn, where the wire has queue pair numbers
+  kRemoteQpn,              // of the client
+  kPathMtu,                // in bytes, where the gateway makes the packets
+  kInlineSendBytes,        // longest inline message to the client
+  kInlineReceiveBytes,     // longest inline message from it
+  kRemoteInvalidation,     // "on" or "off"
+  kCalls,                  // answered over the connection's life
   kCount,
 };
 [[nodiscard]] std::string_view to_string(LogFieldName name) noexcept;

@@ -209,7 +209,7 @@ Result<rnic::DeviceRegion> RdmaHost::register_memory(rnic::RnicId connection, Mu
 }
 
 bool RdmaHost::deregister_memory(uint64_t handle) {
-  return core_->dereg_mr(reinterpret_cast<ibv_mr*>(static_cast<uintptr_t>(handle))) == 0;
+  return core_->dereg_mr(reinterpret_cast<ibv_mr*>(static_cast<uintptr_t>(handle))) == 0;  // NOLINT(performance-no-int-to-ptr)
 }
 
 }  // namespace cw::dataplane

@@ -95,9 +95,9 @@ TEST(Pause, AQueuePairGetsTheNumberThatItHad) {
   const EndpointOptions options{.qp_max = 4, .send_work_max = 4, .receive_work_max = 4, .qpn_key = 77};
   SeededRandom random(1);
   Endpoint before(options, random, nullptr);
-  std::vector<verbs::Qpn> numbers;
-  for (int i = 0; i < 4; ++i) {
-    numbers.push_back((*before.create_qp({}))->local_qpn());
+  std::vector<verbs::Qpn> numbers(4);
+  for (verbs::Qpn& number : numbers) {
+    number = (*before.create_qp({}))->local_qpn();
   }
   Endpoint after(options, random, nullptr);
   for (const verbs::Qpn number : numbers) {
