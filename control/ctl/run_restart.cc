@@ -17,8 +17,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Json = nlohmann::ordered_json;
 
-constexpr auto kLookAgain = std::chrono::milliseconds(20);
-constexpr auto kPatience = std::chrono::seconds(60);
+constexpr auto kFollowerPause = std::chrono::milliseconds(20);
+constexpr auto kFollowerPatience = std::chrono::seconds(60);
 constexpr const char* kTakenOver = "causeway_connections_taken_over_total";
 
 double seconds_since(Clock::time_point start) {
@@ -59,10 +59,10 @@ int run_restart(const Invocation& invocation) {
   const Clock::time_point start = Clock::now();
   std::optional<double> went_on;
   while (!went_on) {
-    if (Clock::now() - start > kPatience) {
+    if (Clock::now() - start > kFollowerPatience) {
       return print_error({"failed", "the program that follows does not answer; its log says why"}, json);
     }
-    std::this_thread::sleep_for(kLookAgain);
+    std::this_thread::sleep_for(kFollowerPause);
     went_on = taken_over(socket, start);
   }
   const double seconds = seconds_since(start);
