@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "control/config/ip_text.h"
+#include "tests/support/sanitized.h"
 #include "tests/unit/gateway/world_checks.h"
 
 namespace cw::sim {
@@ -166,11 +167,12 @@ TEST(HandOver, BytesThatWereChangedDoNoHarm) {
   const std::vector<std::vector<uint8_t>> saved = world.end_handing_over(kPatience);
   ASSERT_EQ(saved.size(), 4u);
   const std::vector<uint8_t>& one = saved.front();
-  for (size_t length = 0; length < one.size(); ++length) {
+  const size_t step = test::kSanitized ? 13 : 1;
+  for (size_t length = 0; length < one.size(); length += step) {
     world.restart_gateway();
     EXPECT_FALSE(world.server->gateway.take_over(world.now, Bytes(one).first(length))) << length;
   }
-  for (size_t bit = 0; bit < 8 * one.size(); ++bit) {
+  for (size_t bit = 0; bit < 8 * one.size(); bit += step) {
     SCOPED_TRACE(bit);
     std::vector<uint8_t> changed = one;
     changed[bit / 8] = static_cast<uint8_t>(changed[bit / 8] ^ (1u << bit % 8));

@@ -328,7 +328,7 @@ TEST(RnicCall, AnAddressThatNobodyAnswersForIsSaidSo) {
 TEST(RnicCall, AnAddressHasATimeLimitOfOurs) {
   Caller caller;
   caller.come_to(Step::kAddress);
-  caller.advance(Duration::ms(1999));
+  caller.advance(RnicOptions().resolve_timeout - Duration::ms(1));
   EXPECT_TRUE(caller.events.empty());
   caller.advance(Duration::ms(10));
   caller.expect_failed(Kind::kUnreachable, RejectReason::kNoAnswer, "address_unresolved", ConnectFailure::kAddressUnresolved);
@@ -366,9 +366,9 @@ TEST(RnicCall, ARouteThatCannotBeAskedForIsSaidSo) {
 TEST(RnicCall, ARouteHasATimeLimitOfItsOwn) {
   Caller caller;
   caller.come_to(Step::kAddress);
-  caller.advance(Duration::ms(1500));
+  caller.advance(RnicOptions().resolve_timeout - Duration::ms(500));
   caller.transport->on_address_resolved(caller.now, caller.id());
-  caller.advance(Duration::ms(1500));
+  caller.advance(RnicOptions().resolve_timeout - Duration::ms(500));
   EXPECT_TRUE(caller.events.empty());
   caller.advance(Duration::ms(600));
   caller.expect_failed(Kind::kUnreachable, RejectReason::kNoAnswer, "route_unresolved", ConnectFailure::kRouteUnresolved);
