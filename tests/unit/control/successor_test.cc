@@ -1,4 +1,4 @@
-// A process is followed by another one: this program, told by its arguments to run one of the tests that are disabled here.
+// A process is followed by another one: this program, told by its arguments and environment to run one of the tests below.
 #include "control/service/successor.h"
 
 #include <fcntl.h>
@@ -19,8 +19,16 @@ namespace cw::control {
 namespace {
 
 std::vector<std::string> running(const std::string& test) {
-  return {"--gtest_filter=" + test, "--gtest_also_run_disabled_tests", "--gtest_color=no", "--gtest_brief=1"};
+  return {"--gtest_filter=" + test, "--gtest_color=no", "--gtest_brief=1"};
 }
+
+constexpr const char* kFollower = "CAUSEWAY_TEST_FOLLOWER";
+
+class SuccessorTest : public testing::Test {
+ protected:
+  void SetUp() override { (void)setenv(kFollower, "1", 1); }
+  void TearDown() override { (void)unsetenv(kFollower); }
+};
 
 // That this process may use.
 int cpus() {
@@ -43,29 +51,29 @@ class Arguments {
   std::vector<char*> pointers_;
 };
 
-TEST(Successor, SaysWhetherItCanFollow) {
+TEST_F(SuccessorTest, SaysWhetherItCanFollow) {
   const Successor successor = Arguments({}).successor();
   std::string problem;
-  EXPECT_TRUE(successor.can_follow(running("Followers.DISABLED_SayYes"), problem)) << problem;
-  EXPECT_FALSE(successor.can_follow(running("Followers.DISABLED_SayNo"), problem));
+  EXPECT_TRUE(successor.can_follow(running("Followers.SayYes"), problem)) << problem;
+  EXPECT_FALSE(successor.can_follow(running("Followers.SayNo"), problem));
   EXPECT_NE(problem.find("no, because"), std::string::npos) << problem;
 }
 
-TEST(Successor, OneThatHangsIsNotWaitedForLong) {
+TEST_F(SuccessorTest, OneThatHangsIsNotWaitedForLong) {
   const auto start = std::chrono::steady_clock::now();
   std::string problem;
-  EXPECT_FALSE(Arguments({}).successor().can_follow(running("Followers.DISABLED_Hang"), problem));
+  EXPECT_FALSE(Arguments({}).successor().can_follow(running("Followers.Hang"), problem));
   EXPECT_NE(problem.find("not done within 3.0 s"), std::string::npos) << problem;
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(30));
 }
 
-TEST(Successor, HasWhatWasLeftAndNothingElse) {
+TEST_F(SuccessorTest, HasWhatWasLeftAndNothingElse) {
   const int other = open("/dev/null", O_RDONLY);
   ASSERT_GE(other, 0);
   const pid_t child = fork();
   if (child == 0) {
     (void)setenv("CPUS_BEFORE", std::to_string(cpus()).c_str(), 1);
-    const Successor successor = Arguments(running("Followers.DISABLED_FindTheLegacy")).successor();
+    const Successor successor = Arguments(running("Followers.FindTheLegacy")).successor();
     cpu_set_t one;
     CPU_ZERO(&one);
     CPU_SET(static_cast<size_t>(sched_getcpu()), &one);
@@ -84,7 +92,7 @@ TEST(Successor, HasWhatWasLeftAndNothingElse) {
   close(other);
 }
 
-TEST(Successor, WhoFollowsNobodyFindsNothing) {
+TEST_F(SuccessorTest, WhoFollowsNobodyFindsNothing) {
   std::string problem;
   EXPECT_FALSE(Successor::take_legacy(problem).has_value());
   EXPECT_EQ(problem, "");
@@ -97,16 +105,26 @@ TEST(Successor, WhoFollowsNobodyFindsNothing) {
   }
 }
 
-// What the tests above start.
-TEST(Followers, DISABLED_SayYes) {}
-TEST(Followers, DISABLED_SayNo) {
-  std::fprintf(stderr, "no, because\n");
-  _exit(1);
+// What the tests above start; by themselves these do nothing.
+bool is_follower() {
+  return getenv(kFollower) != nullptr;
 }
-TEST(Followers, DISABLED_Hang) {
-  std::this_thread::sleep_for(std::chrono::seconds(60));
+TEST(Followers, SayYes) {}
+TEST(Followers, SayNo) {
+  if (is_follower()) {
+    std::fprintf(stderr, "no, because\n");
+    _exit(1);
+  }
 }
-TEST(Followers, DISABLED_FindTheLegacy) {
+TEST(Followers, Hang) {
+  if (is_follower()) {
+    std::this_thread::sleep_for(std::chrono::seconds(60));
+  }
+}
+TEST(Followers, FindTheLegacy) {
+  if (!is_follower()) {
+    return;
+  }
   std::string problem;
   const auto legacy = Successor::take_legacy(problem);
   ASSERT_TRUE(legacy.has_value()) << problem;
