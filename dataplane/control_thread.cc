@@ -237,7 +237,6 @@ bool ControlThread::write_notices(Instant now) {
 }
 
 bool ControlThread::on_stop_signal(const char* name) {
-  is_ending_.store(true);
   switch (phase_) {
     case Phase::kServing: {
       std::unique_lock lock(mutex_);
@@ -269,7 +268,7 @@ bool ControlThread::on_stop_signal(const char* name) {
 }
 
 bool ControlThread::restart(const std::string& who, std::string& problem) {
-  if (is_ending_.load()) {
+  if (phase_ != Phase::kServing) {
     problem = "the gateway is ending";
     return false;
   }
@@ -299,7 +298,6 @@ void ControlThread::on_restart_signal() {
     return;
   }
   phase_ = Phase::kHandingOver;
-  is_ending_.store(true);
   is_followed_ = true;
   deadline_ = std::chrono::steady_clock::now() + kHandOverTime;
   notify(notifier_.reloading(monotonic_now(), "restarting"));

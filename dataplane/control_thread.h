@@ -95,8 +95,7 @@ class ControlThread {
   control::CoreWatch watch_;
   bool ready_said_ = false;
   enum class Phase : uint8_t { kServing, kDraining, kHandingOver, kDisconnecting };
-  Phase phase_ = Phase::kServing;
-  std::atomic<bool> is_ending_{false};
+  std::atomic<Phase> phase_{Phase::kServing};  // the control thread's to change
   bool is_followed_ = false;
   std::chrono::steady_clock::time_point deadline_;  // of the phase
   std::string status_;                              // last said

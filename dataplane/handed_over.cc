@@ -1,10 +1,10 @@
 #include "dataplane/handed_over.h"
 
-#include <array>
 #include <numeric>
 
-#include "base/core_share.h"
+#include "base/assert.h"
 #include "rpcrdma/xdr/xdr_reader.h"
+#include "rpcrdma/xdr/xdr_writer.h"
 
 namespace cw::dataplane {
 namespace {
@@ -13,10 +13,18 @@ constexpr uint32_t kMagic = 0x43574c47;  // "CWLG"
 constexpr uint32_t kConnectionBytesMax = 4096;
 constexpr uint32_t kCoresMax = 256;
 
-void put_u32(std::vector<uint8_t>& out, uint32_t value) {
-  std::array<uint8_t, 4> raw{};
-  store_be32(raw.data(), value);
-  out.insert(out.end(), raw.begin(), raw.end());
+constexpr size_t kHeadBytes = 20;  // magic, format, key, cores
+constexpr size_t kCountBytes = 4;
+
+size_t bytes_of(const HandedOver& handed_over) {
+  size_t bytes = kHeadBytes;
+  for (const auto& core : handed_over.cores) {
+    bytes += kCountBytes;
+    for (const std::vector<uint8_t>& connection : core) {
+      bytes += kCountBytes + connection.size();
+    }
+  }
+  return bytes;
 }
 
 }  // namespace
@@ -26,19 +34,20 @@ size_t HandedOver::connections() const {
 }
 
 std::vector<uint8_t> to_bytes(const HandedOver& handed_over) {
-  std::vector<uint8_t> out;
-  put_u32(out, kMagic);
-  put_u32(out, kHandOverFormat);
-  put_u32(out, static_cast<uint32_t>(handed_over.qpn_key >> 32));
-  put_u32(out, static_cast<uint32_t>(handed_over.qpn_key));
-  put_u32(out, static_cast<uint32_t>(handed_over.cores.size()));
+  std::vector<uint8_t> out(bytes_of(handed_over));
+  rpcrdma::XdrWriter writer(out);
+  writer.u32(kMagic);
+  writer.u32(kHandOverFormat);
+  writer.u64(handed_over.qpn_key);
+  writer.u32(static_cast<uint32_t>(handed_over.cores.size()));
   for (const auto& core : handed_over.cores) {
-    put_u32(out, static_cast<uint32_t>(core.size()));
+    writer.u32(static_cast<uint32_t>(core.size()));
     for (const std::vector<uint8_t>& connection : core) {
-      put_u32(out, static_cast<uint32_t>(connection.size()));
-      out.insert(out.end(), connection.begin(), connection.end());
+      writer.u32(static_cast<uint32_t>(connection.size()));
+      writer.raw(connection);
     }
   }
+  CW_ASSERT(writer.ok() && writer.offset() == out.size());
   return out;
 }
 

@@ -56,13 +56,7 @@ LimitedResult run_limited(const std::function<int()>& what, milliseconds limit, 
 }
 
 int become_program(const std::vector<std::string>& argv) {
-  std::vector<char*> words;
-  words.reserve(argv.size() + 1);
-  for (const std::string& word : argv) {
-    words.push_back(const_cast<char*>(word.c_str()));
-  }
-  words.push_back(nullptr);
-  (void)execvp(words.front(), words.data());
+  (void)execvp(argv.front().c_str(), exec_words(argv).data());
   fmt::print("{}: {}\n", argv.front(), std::strerror(errno));
   return kNoSuchProgram;
 }

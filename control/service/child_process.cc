@@ -119,6 +119,16 @@ LimitedResult wait_limited(pid_t child, UniqueFd out, milliseconds limit, size_t
   return result;
 }
 
+std::vector<char*> exec_words(const std::vector<std::string>& argv) {
+  std::vector<char*> words;
+  words.reserve(argv.size() + 1);
+  for (const std::string& word : argv) {
+    words.push_back(const_cast<char*>(word.c_str()));
+  }
+  words.push_back(nullptr);
+  return words;
+}
+
 LimitedResult run_program(const std::vector<std::string>& argv, milliseconds limit, size_t bytes_max) {
   LimitedResult result;
   std::array<int, 2> ends{};
@@ -128,12 +138,7 @@ LimitedResult run_program(const std::vector<std::string>& argv, milliseconds lim
   }
   UniqueFd in(ends[0]);
   UniqueFd out(ends[1]);
-  std::vector<char*> words;
-  words.reserve(argv.size() + 1);
-  for (const std::string& word : argv) {
-    words.push_back(const_cast<char*>(word.c_str()));
-  }
-  words.push_back(nullptr);
+  const std::vector<char*> words = exec_words(argv);
   pid_t child = 0;
   const SpawnSettings settings(out.get());
   if (const int error = posix_spawn(&child, words.front(), settings.files(), settings.attributes(), words.data(), environ);

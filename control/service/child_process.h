@@ -21,6 +21,9 @@ struct LimitedResult {
 // `bytes_max` is left out.
 [[nodiscard]] LimitedResult wait_limited(pid_t child, UniqueFd out, std::chrono::milliseconds limit, size_t bytes_max);
 
+// As exec functions want them, with nullptr behind; they point into `argv`.
+[[nodiscard]] std::vector<char*> exec_words(const std::vector<std::string>& argv);
+
 // Starts the program of this path and waits for it. For a process with threads and much memory, of which nothing is copied.
 [[nodiscard]] LimitedResult run_program(const std::vector<std::string>& argv, std::chrono::milliseconds limit, size_t bytes_max);
 

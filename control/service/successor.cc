@@ -17,6 +17,7 @@
 
 #include "control/service/child_process.h"
 #include "control/socket/unique_fd.h"
+#include "control/socket/write_whole.h"
 
 namespace cw::control {
 namespace {
@@ -44,20 +45,6 @@ std::string last_line(std::string_view text) {
     text.remove_suffix(1);
   }
   return std::string(text.substr(text.rfind('\n') + 1));
-}
-
-bool write_all(int fd, Bytes bytes) {
-  while (!bytes.empty()) {
-    const ssize_t written = write(fd, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) {
-      continue;
-    }
-    if (written <= 0) {
-      return false;
-    }
-    bytes = bytes.subspan(static_cast<size_t>(written));
-  }
-  return true;
 }
 
 // Devices are free only when nobody has them open.
@@ -95,7 +82,7 @@ bool Successor::can_follow(const std::vector<std::string>& arguments, std::strin
 
 std::string Successor::become(Bytes left_to_it) const {
   const UniqueFd legacy(memfd_create("causeway_legacy", 0));
-  if (!legacy.valid() || !write_all(legacy.get(), left_to_it)) {
+  if (!legacy.valid() || !write_whole(legacy.get(), left_to_it)) {
     return fmt::format("what the next process needs could not be written down: {}", std::strerror(errno));
   }
   close_all_at_exec();
@@ -105,13 +92,7 @@ std::string Successor::become(Bytes left_to_it) const {
     (void)sched_setaffinity(0, sizeof(cpus_), &cpus_);
   }
   (void)pthread_sigmask(SIG_SETMASK, &signals_, nullptr);
-  std::vector<char*> words;
-  words.reserve(arguments_.size() + 1);
-  for (const std::string& word : arguments_) {
-    words.push_back(const_cast<char*>(word.c_str()));
-  }
-  words.push_back(nullptr);
-  (void)execv(program_.c_str(), words.data());
+  (void)execv(program_.c_str(), exec_words(arguments_).data());
   return fmt::format("{}: {}", program_, std::strerror(errno));
 }
 

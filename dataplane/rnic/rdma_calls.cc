@@ -116,50 +116,42 @@ bool RdmaHost::establish(rnic::RnicId connection) {
   return peer != nullptr && peer->device != nullptr && (is_iwarp(*peer->device) || core_->cm_establish(peer->id) == 0);
 }
 
-void RdmaHost::on_call_event(Instant now, Peer& peer, const CmEvent& event) {
+bool RdmaHost::on_call_event(Instant now, Peer& peer, const CmEvent& event) {
   const rnic::RnicId connection = peer.connection;
   switch (event.type) {
     case RDMA_CM_EVENT_ADDR_RESOLVED:
       on_address_resolved(now, peer);
-      return;
+      return true;
     case RDMA_CM_EVENT_ADDR_ERROR:
       transport_->on_not_connected(now, connection, failure_of(-event.status, ConnectFailure::kAddressUnresolved));
-      return;
+      return true;
     case RDMA_CM_EVENT_ROUTE_RESOLVED:
       transport_->on_route_resolved(now, connection);
-      return;
+      return true;
     case RDMA_CM_EVENT_ROUTE_ERROR:
       transport_->on_not_connected(now, connection, ConnectFailure::kRouteUnresolved);
-      return;
+      return true;
     case RDMA_CM_EVENT_CONNECT_RESPONSE:  // RoCE and InfiniBand: establish() makes it final
     case RDMA_CM_EVENT_ESTABLISHED:       // iWARP
       transport_->on_connected(now, connection, response_of(peer, event));
-      return;
+      return true;
     case RDMA_CM_EVENT_REJECTED:
       transport_->on_rejected(now, connection, rejection_of(event.status), Bytes(event.private_data).first(event.private_bytes));
-      return;
+      return true;
     case RDMA_CM_EVENT_UNREACHABLE:
       transport_->on_not_connected(now, connection, ConnectFailure::kUnreachable);
-      return;
+      return true;
     case RDMA_CM_EVENT_CONNECT_ERROR:
       transport_->on_not_connected(now, connection, failure_of(-event.status, ConnectFailure::kRequestFailed));
-      return;
-    case RDMA_CM_EVENT_DISCONNECTED:
-      transport_->on_disconnected(now, connection);
-      return;
-    case RDMA_CM_EVENT_TIMEWAIT_EXIT:
-      transport_->on_parted(now, connection);
-      return;
+      return true;
     case RDMA_CM_EVENT_DEVICE_REMOVAL:
       if (peer.device != nullptr) {
-        on_removal(now, event.device);
-      } else {
-        transport_->on_device_removed(now, connection);  // it is bound to the device, and has not opened it
+        return false;
       }
-      return;
+      transport_->on_device_removed(now, connection);  // it is bound to the device, and has not opened it
+      return true;
     default:
-      transport_->on_device_event(now, rnic::DeviceEvent::kOther);
-      return;
+      return false;
   }
 }
 

@@ -452,8 +452,7 @@ void RdmaHost::on_cm_event(Instant now, const CmEvent& event) {
     return;
   }
   const rnic::RnicId connection = event.connection;
-  if (Peer* peer = find(connection); peer != nullptr && peer->is_active) {
-    on_call_event(now, *peer, event);
+  if (Peer* peer = find(connection); peer != nullptr && peer->is_active && on_call_event(now, *peer, event)) {
     return;
   }
   switch (event.type) {

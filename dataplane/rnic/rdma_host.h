@@ -155,7 +155,8 @@ class RdmaHost final : public rnic::RnicHost, public WireShell {
   void on_cm_event(Instant now, const CmEvent& event);
   void on_request(Instant now, const CmEvent& event);
   [[nodiscard]] Peer& add_peer(rnic::RnicId connection);
-  void on_call_event(Instant now, Peer& peer, const CmEvent& event);
+  // False: the event is of no call alone, and has not been looked at.
+  [[nodiscard]] bool on_call_event(Instant now, Peer& peer, const CmEvent& event);
   void on_address_resolved(Instant now, Peer& peer);
   [[nodiscard]] rnic::RnicResponse response_of(const Peer& peer, const CmEvent& event) const;
   [[nodiscard]] bool is_there(Instant now, const ibv_device* device);

@@ -18,11 +18,11 @@ bool carries_invalidate(const OpcodeTraits& traits) {
   return traits.ieth != OpcodeTraits::kAbsent;
 }
 
-// What would begin a message, or comes behind what would.
+// Of a queue pair that is paused: what would begin a message, or comes behind what would.
 bool is_for_the_next_process(const ReceiveState& state, const Verdict& verdict) {
   const bool is_new = verdict.action == Action::kContinue || verdict.action == Action::kNakSequence ||
                       verdict.reason == DropReason::kOutOfSequence;
-  return state.paused && state.in_progress == OpcodeKind::kReserved && is_new;
+  return state.in_progress == OpcodeKind::kReserved && is_new;
 }
 
 }  // namespace
@@ -160,7 +160,7 @@ Verdict check_memory(const QpContext& context, const ReceiveState& state, const 
 
 void check_request(const QpContext& context, const ReceiveState& state, const wire::PacketView& view, Verdict& verdict) {
   verdict = check_psn(context, state, view.bth.psn);
-  if (is_for_the_next_process(state, verdict)) [[unlikely]] {
+  if (state.paused && is_for_the_next_process(state, verdict)) [[unlikely]] {
     verdict = Verdict::ignore(DropReason::kPaused);
     return;
   }
