@@ -23,7 +23,6 @@ namespace cw::control {
 namespace {
 
 constexpr const char* kVariable = "CAUSEWAY_LEGACY_FD";
-constexpr auto kPatience = std::chrono::seconds(3);
 constexpr size_t kAnswerBytesMax = 4096;
 constexpr off_t kLegacyBytesMax = off_t{1} << 30;
 constexpr int kFirstOwnFd = 3;
@@ -69,10 +68,11 @@ Successor::Successor(int argc, char** argv)
   (void)pthread_sigmask(SIG_SETMASK, nullptr, &signals_);
 }
 
-bool Successor::can_follow(const std::vector<std::string>& arguments, std::string& problem) const {
+bool Successor::can_follow(const std::vector<std::string>& arguments, std::string& problem,
+                           std::chrono::milliseconds patience) const {
   std::vector<std::string> argv{program_};
   argv.insert(argv.end(), arguments.begin(), arguments.end());
-  const LimitedResult answer = run_program(argv, kPatience, kAnswerBytesMax);
+  const LimitedResult answer = run_program(argv, patience, kAnswerBytesMax);
   if (answer.status == 0) {
     return true;
   }

@@ -6,6 +6,7 @@
 #include <sched.h>
 #include <signal.h>
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -21,8 +22,9 @@ class Successor {
   Successor(int argc, char** argv);
 
   // Runs the program once with `arguments` besides, which tell it to say by its exit status whether it can follow. False, and one
-  // sentence in `problem`: it is not there, it says no, or it has said nothing for three seconds.
-  [[nodiscard]] bool can_follow(const std::vector<std::string>& arguments, std::string& problem) const;
+  // sentence in `problem`: it is not there, it says no, or it has said nothing within `patience`, for which the caller stands still.
+  [[nodiscard]] bool can_follow(const std::vector<std::string>& arguments, std::string& problem,
+                                std::chrono::milliseconds patience = std::chrono::seconds(3)) const;
   // Becomes it. The caller has no other thread. Returns when that failed, with one sentence.
   [[nodiscard]] std::string become(Bytes left_to_it) const;
 

@@ -43,6 +43,10 @@ verbs::Rejection rejection_of(int status) {
   return cm::rejection_of(static_cast<cm::RejectReason>(status));
 }
 
+// An answer that comes just when a request is being queued wakes nobody in the kernel (drivers/infiniband/core/addr.c), which looks
+// again only when the request's time is over. So it gets little time, and there are several requests.
+constexpr Duration kAddressTry = Duration::seconds(1);
+
 bool is_iwarp(const RdmaDevice& device) {
   return device.device()->transport_type == IBV_TRANSPORT_IWARP;
 }
@@ -65,13 +69,19 @@ Status RdmaHost::resolve_address(rnic::RnicId connection, const IpAddress& serve
   }
   sockaddr_storage raw{};
   (void)control::write_address({server, port}, raw);
-  if (core_->cm_resolve_addr(peer.id, nullptr, reinterpret_cast<sockaddr*>(&raw), milliseconds(patience)) != 0) {
+  peer.address_tries = static_cast<int>(std::max<int64_t>(patience.to_ns() / kAddressTry.to_ns(), 1));
+  if (!try_address(peer, raw)) {
     const int why = errno;
     (void)core_->cm_destroy_id(std::exchange(peer.id, nullptr));
     const bool has_no_way = failure_of(why, ConnectFailure::kNone) == ConnectFailure::kNoRoute;
     return cw::fail(has_no_way ? Error::kBadValue : Error::kNoResources);
   }
   return {};
+}
+
+bool RdmaHost::try_address(Peer& peer, sockaddr_storage server) {
+  --peer.address_tries;
+  return core_->cm_resolve_addr(peer.id, nullptr, reinterpret_cast<sockaddr*>(&server), milliseconds(kAddressTry)) == 0;
 }
 
 ConnectFailure RdmaHost::resolve_route(rnic::RnicId connection, Duration patience) {
@@ -123,6 +133,9 @@ bool RdmaHost::on_call_event(Instant now, Peer& peer, const CmEvent& event) {
       on_address_resolved(now, peer);
       return true;
     case RDMA_CM_EVENT_ADDR_ERROR:
+      if (event.status == -ETIMEDOUT && peer.address_tries > 0 && try_address(peer, peer.id->route.addr.dst_storage)) {
+        return true;
+      }
       transport_->on_not_connected(now, connection, failure_of(-event.status, ConnectFailure::kAddressUnresolved));
       return true;
     case RDMA_CM_EVENT_ROUTE_RESOLVED:

@@ -98,6 +98,7 @@ class RdmaHost final : public rnic::RnicHost, public WireShell {
     rdma_cm_id* id = nullptr;
     rnic::RnicId connection;
     bool is_active = false;
+    int address_tries = 0;  // active: how often its server's address may be asked for once more
     bool exposes = false;
     uint8_t reads_of_peer_max = 0;  // if it exposes
     RdmaDevice* device = nullptr;   // active: none before the server's address is resolved
@@ -156,6 +157,7 @@ class RdmaHost final : public rnic::RnicHost, public WireShell {
   void on_request(Instant now, const CmEvent& event);
   [[nodiscard]] Peer& add_peer(rnic::RnicId connection);
   // False: the event is of no call alone, and has not been looked at.
+  [[nodiscard]] bool try_address(Peer& peer, sockaddr_storage server);
   [[nodiscard]] bool on_call_event(Instant now, Peer& peer, const CmEvent& event);
   void on_address_resolved(Instant now, Peer& peer);
   [[nodiscard]] rnic::RnicResponse response_of(const Peer& peer, const CmEvent& event) const;

@@ -22,6 +22,7 @@ std::vector<std::string> running(const std::string& test) {
   return {"--gtest_filter=" + test, "--gtest_color=no", "--gtest_brief=1"};
 }
 
+constexpr auto kLong = std::chrono::seconds(60);  // for a busy machine
 constexpr const char* kFollower = "CAUSEWAY_TEST_FOLLOWER";
 
 class SuccessorTest : public testing::Test {
@@ -54,8 +55,8 @@ class Arguments {
 TEST_F(SuccessorTest, SaysWhetherItCanFollow) {
   const Successor successor = Arguments({}).successor();
   std::string problem;
-  EXPECT_TRUE(successor.can_follow(running("Followers.SayYes"), problem)) << problem;
-  EXPECT_FALSE(successor.can_follow(running("Followers.SayNo"), problem));
+  EXPECT_TRUE(successor.can_follow(running("Followers.SayYes"), problem, kLong)) << problem;
+  EXPECT_FALSE(successor.can_follow(running("Followers.SayNo"), problem, kLong));
   EXPECT_NE(problem.find("no, because"), std::string::npos) << problem;
 }
 

@@ -106,6 +106,8 @@ class PlayedRdma {
   struct Call {
     IpAddress server;
     uint16_t port = 0;
+    int address_requests = 0;
+    int address_patience_ms = 0;
     bool wants_route = false;
     std::optional<rdma_conn_param> request;
     std::vector<uint8_t> private_data;
@@ -565,14 +567,19 @@ inline void PlayedRdma::play_calls() {
     return error == 0 ? 0 : -1;
   };
   static constexpr auto kRefused = refused;
-  core.cm_resolve_addr = [](rdma_cm_id* id, sockaddr* own, sockaddr* server, int) {
+  core.cm_resolve_addr = [](rdma_cm_id* id, sockaddr* own, sockaddr* server, int patience_ms) {
     if (own != nullptr) {
       self->violations.push_back("an own address that nobody has named");
     }
     sockaddr_storage storage{};
     std::memcpy(&storage, server, server->sa_family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6));
     const control::SocketAddress to = control::read_address(storage);
-    self->calls[id] = {.server = to.address, .port = to.port, .request = {}, .private_data = {}};
+    id->route.addr.dst_storage = storage;
+    Call& call = self->calls[id];
+    call.server = to.address;
+    call.port = to.port;
+    call.address_patience_ms = patience_ms;
+    ++call.address_requests;
     return kRefused(self->resolve_error);
   };
   core.cm_resolve_route = [](rdma_cm_id* id, int) {

@@ -264,6 +264,43 @@ TEST(RdmaCall, WithoutAWayThereIsNoConnection) {
   EXPECT_NE(rig.call(), nullptr);
 }
 
+// The kernel may miss the answer, and look for it only when the time of the request is over.
+TEST(RdmaCall, TheAddressIsAskedForAgain) {
+  for (const bool is_there : {true, false}) {
+    CallRig rig;
+    PlayedRdma::Device& device = rig.rdma.add("rxe0", IpAddress::v4(0xc000'0202));
+    rdma_cm_id* const id = rig.call();
+    const PlayedRdma::Call& call = rig.rdma.calls[id];
+    for (int requests = 1; requests < 5; ++requests) {
+      EXPECT_EQ(call.address_requests, requests);
+      EXPECT_EQ(call.address_patience_ms, 1000);
+      EXPECT_EQ(call.server, kRdmaAddress);
+      EXPECT_EQ(call.port, kRdmaPort);
+      rig.rdma.tell(id, RDMA_CM_EVENT_ADDR_ERROR).status = -ETIMEDOUT;
+      rig.turn();
+      EXPECT_TRUE(rig.events.empty());
+    }
+    if (is_there) {
+      rig.rdma.resolve(id, device);
+      rig.turn();
+      EXPECT_TRUE(call.wants_route);
+      rig.transport->destroy(*rig.connection);
+      rig.turn();
+    } else {
+      rig.rdma.tell(id, RDMA_CM_EVENT_ADDR_ERROR).status = -ETIMEDOUT;
+      rig.expect_failed(Kind::kUnreachable, verbs::RejectReason::kNoAnswer, "address_unresolved");
+    }
+  }
+}
+
+TEST(RdmaCall, AnAddressThatCannotBeAskedForAgainIsSaidSo) {
+  CallRig rig;
+  rdma_cm_id* const id = rig.call();
+  rig.rdma.resolve_error = EINVAL;
+  rig.rdma.tell(id, RDMA_CM_EVENT_ADDR_ERROR).status = -ETIMEDOUT;
+  rig.expect_failed(Kind::kUnreachable, verbs::RejectReason::kNoAnswer, "address_unresolved");
+}
+
 TEST(RdmaCall, WhatTheConnectionManagerSaysHasItsName) {
   struct Said {
     rdma_cm_event_type type;
@@ -274,7 +311,6 @@ TEST(RdmaCall, WhatTheConnectionManagerSaysHasItsName) {
   };
   using Reason = verbs::RejectReason;
   const std::vector<Said> all{
-      {RDMA_CM_EVENT_ADDR_ERROR, -ETIMEDOUT, Kind::kUnreachable, Reason::kNoAnswer, "address_unresolved"},
       {RDMA_CM_EVENT_ADDR_ERROR, -ENODEV, Kind::kUnreachable, Reason::kNoAnswer, "no_route"},
       {RDMA_CM_EVENT_ROUTE_ERROR, -EINVAL, Kind::kUnreachable, Reason::kNoAnswer, "route_unresolved"},
       {RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT, Kind::kUnreachable, Reason::kNoAnswer, "unreachable"},
