@@ -208,15 +208,11 @@ std::unique_ptr<gateway::ConnectionQuota> client_quota(const control::Config& co
 }
 
 void set_rates(const control::Config& config, const gateway::ConfigIds& numbers, const gateway::Rates& rates) {
-  const auto set = [](const rpcrdma::SharedRates& own, const auto& section) {
-    own.calls->set(section.calls_per_second);
-    own.bytes->set(section.bytes_per_second);
-  };
   for (const control::ListenerConfig& listener : config.listeners) {
-    set(rates.listeners[numbers.of(listener)], listener);
+    rates.listeners[numbers.of(listener)].set(listener.calls_per_second, listener.bytes_per_second);
   }
   for (const control::ClientConfig& client : config.clients) {
-    set(rates.clients[*numbers.clients.find(client.name)], client);
+    rates.clients[*numbers.clients.find(client.name)].set(client.calls_per_second, client.bytes_per_second);
   }
 }
 

@@ -10,7 +10,7 @@
 
 namespace cw::dataplane {
 
-__extension__ using Wide = unsigned __int128;  // not ISO C++, but every compiler we build with has it
+__extension__ using Wide = __int128;  // not ISO C++, but every compiler we build with has it
 
 // The frequency as DPDK knows it; where DPDK was not started, it is measured once against the kernel's clock.
 [[nodiscard]] inline uint64_t tsc_hz() {
@@ -30,21 +30,23 @@ __extension__ using Wide = unsigned __int128;  // not ISO C++, but every compile
     while (passed < kMeasureNs) {
       passed = now() - begin;
     }
-    return static_cast<uint64_t>(static_cast<Wide>(rte_rdtsc() - first) * 1'000'000'000U / static_cast<uint64_t>(passed));
+    return static_cast<uint64_t>(static_cast<Wide>(rte_rdtsc() - first) * 1'000'000'000 / passed);
   }();
   return kMeasured;
 }
 
+// All that are made when the frequency is known tell the same time: poll cores share moments (SharedRateLimiter).
 class TscClock {
  public:
-  TscClock() : hz_(tsc_hz()), origin_(rte_rdtsc()) {
+  TscClock() : hz_(tsc_hz()), origin_(first_reading()) {
     // ns = cycles * factor / 2^24, exact to 10^-7 over years in 128 bits.
     factor_ = (uint64_t{1'000'000'000} << kShift) / hz_;
   }
   [[nodiscard]] Instant now() const { return at(rte_rdtsc()); }
   [[nodiscard]] uint64_t cycles() const { return rte_rdtsc(); }
   [[nodiscard]] Instant at(uint64_t cycles) const {
-    const Wide scaled = static_cast<Wide>(cycles - origin_) * factor_;
+    // Signed: a CPU's TSC may be a little behind that of the CPU which read the origin.
+    const Wide scaled = static_cast<Wide>(static_cast<int64_t>(cycles - origin_)) * factor_;
     // The origin is one hour, so that "some time before now" is representable at start.
     return Instant::from_ns(static_cast<int64_t>(scaled >> kShift) + 3'600'000'000'000);
   }
@@ -52,6 +54,10 @@ class TscClock {
 
  private:
   static constexpr int kShift = 24;
+  [[nodiscard]] static uint64_t first_reading() {
+    static const uint64_t kFirst = rte_rdtsc();
+    return kFirst;
+  }
   uint64_t hz_;
   uint64_t origin_;
   uint64_t factor_;

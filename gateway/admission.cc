@@ -33,8 +33,8 @@ Admission::Admission(const GatewayOptions& options, GatewayStats& stats)
     : stats_(stats),
       clients_(options.clients),
       own_rates_(options.rates == nullptr ? std::make_unique<OwnedRates<LocalRateLimiter>>() : nullptr),
-      lines_(options.rates == nullptr ? own_rates_->rates().listeners : options.rates->listeners,
-             options.rates == nullptr ? own_rates_->rates().clients : options.rates->clients),
+      rates_(options.rates == nullptr ? own_rates_->rates() : *options.rates),
+      lines_(rates_.listeners, rates_.clients, *rates_.shares),
       budgets_(kClientIdsMax),
       own_quota_(own_quota(options)),
       quota_(options.quota == nullptr ? *own_quota_ : *options.quota),
@@ -104,17 +104,13 @@ void Admission::set_own_rates(const std::vector<ListenerOptions>& listeners) {
   if (own_rates_ == nullptr) {
     return;
   }
-  const auto set = [](const rpcrdma::SharedRates& rates, const auto& options) {
-    rates.calls->set(options.calls_per_second);
-    rates.bytes->set(options.bytes_per_second);
-  };
   for (size_t i = 0; i < listeners.size(); ++i) {
     if (!listeners[i].removed) {
-      set(own_rates_->rates().listeners[i], listeners[i]);
+      rates_.listeners[i].set(listeners[i].calls_per_second, listeners[i].bytes_per_second);
     }
   }
   for (size_t i = 0; i < clients_.size(); ++i) {
-    set(own_rates_->rates().clients[i], clients_[i]);
+    rates_.clients[i].set(clients_[i].calls_per_second, clients_[i].bytes_per_second);
   }
 }
 

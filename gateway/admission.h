@@ -54,6 +54,7 @@ class Admission {
   GatewayStats& stats_;
   std::vector<ClientClassOptions> clients_;                  // by ClientIds, with room for all that there may be
   std::unique_ptr<OwnedRates<LocalRateLimiter>> own_rates_;  // nullptr when they are shared
+  const Rates& rates_;
   rpcrdma::RateLines lines_;
   uint32_t listener_count_ = 0;
   std::vector<rpcrdma::SharedBudget> budgets_;  // of all that there may be; never resized

@@ -83,6 +83,7 @@ struct ClientClassOptions {
 struct Rates {
   std::array<rpcrdma::SharedRates, kListenerIdsMax> listeners;  // by ListenerIds
   std::array<rpcrdma::SharedRates, kClientIdsMax> clients;      // by ClientIds
+  rpcrdma::RateShares* shares = nullptr;
 };
 
 // With limiters of this kind.
@@ -97,11 +98,13 @@ class OwnedRates {
     };
     std::ranges::for_each(rates_.listeners, own);
     std::ranges::for_each(rates_.clients, own);
+    rates_.shares = &shares_;
   }
   [[nodiscard]] const Rates& rates() const { return rates_; }
 
  private:
   std::array<Limiter, size_t{2} * (kListenerIdsMax + kClientIdsMax)> limiters_;
+  rpcrdma::RateShares shares_{kListenerIdsMax, kClientIdsMax + 1};
   Rates rates_;
 };
 

@@ -43,8 +43,8 @@ verbs::Rejection rejection_of(int status) {
   return cm::rejection_of(static_cast<cm::RejectReason>(status));
 }
 
-// An answer that comes just when a request is being queued wakes nobody in the kernel (drivers/infiniband/core/addr.c), which looks
-// again only when the request's time is over. So it gets little time, and there are several requests.
+// An answer that comes just when a request is being queued wakes nobody in the kernel (drivers/infiniband/core/addr.c), which
+// looks again only when the request's time is over. So it gets little time, and there are several requests.
 constexpr Duration kAddressTry = Duration::seconds(1);
 
 bool is_iwarp(const RdmaDevice& device) {

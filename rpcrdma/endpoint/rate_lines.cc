@@ -12,6 +12,11 @@ constexpr Duration kCostMax = Duration::seconds(3600);
 
 }  // namespace
 
+void SharedRates::set(uint64_t calls_per_second, uint64_t bytes_per_second) const {
+  calls->set(calls_per_second);
+  bytes->set(bytes_per_second);
+}
+
 Instant SharedRates::next_at() const {
   return std::max(calls->next_at(), bytes->next_at());
 }
@@ -34,7 +39,7 @@ Duration SharedRates::cost(uint64_t call_bytes) const {
 }
 
 bool RateLine::may_pass(Instant now) const {
-  return listener_->waiting.empty() && section_->waiting == 0 && next_at() <= now;
+  return listener_->shared->lines_waiting.load(std::memory_order_relaxed) == 0 && section_->waiting == 0 && next_at() <= now;
 }
 
 void RateLine::stand_in(RateWaiter& waiter) {
@@ -46,7 +51,9 @@ void RateLine::stand_in(RateWaiter& waiter) {
       lines_->turn_.push_back(*listener_);
     }
     listener_->waiting.push_back(*this);
+    ++listener_->lines_waiting;
     ++section_->waiting;
+    RateShares::begin_to_wait(*listener_->shared, *shared_);
   }
   waiters_.push_back(waiter);
 }
@@ -64,7 +71,9 @@ void RateLine::emptied() {
     return;
   }
   unlink();
+  --listener_->lines_waiting;
   --section_->waiting;
+  RateShares::end_to_wait(*listener_->shared, *shared_);
   if (listener_->waiting.empty()) {
     listener_->unlink();
   }
@@ -75,9 +84,7 @@ void RateLine::charge(Instant now, uint64_t call_bytes) {
   if (section_->rates != nullptr) {
     section_->rates->charge(now, call_bytes);
   }
-  clock_ = std::max(clock_, listener_->clock);
-  listener_->clock = clock_;
-  clock_ += weighed(call_bytes);
+  RateShares::go(*listener_->shared, *shared_, weighed(call_bytes));
 }
 
 void RateLine::settle(Instant now, uint64_t charged_bytes, uint64_t used_bytes) {
@@ -85,7 +92,7 @@ void RateLine::settle(Instant now, uint64_t charged_bytes, uint64_t used_bytes) 
   if (section_->rates != nullptr) {
     section_->rates->settle(now, charged_bytes, used_bytes);
   }
-  clock_ += weighed(used_bytes) - weighed(charged_bytes);
+  shared_->clock.fetch_add(weighed(used_bytes) - weighed(charged_bytes), std::memory_order_relaxed);
 }
 
 void RateLine::count_postponed() {
@@ -103,13 +110,17 @@ int64_t RateLine::weighed(uint64_t call_bytes) const {
 
 void RateLine::refresh() {
   is_on_ = listener_->rates->are_on() || (section_->rates != nullptr && section_->rates->are_on());
-  clock_ = 0;
 }
 
-RateLines::RateLines(std::span<const SharedRates> of_listeners, std::span<const SharedRates> of_sections)
-    : lines_(of_listeners.size() * (of_sections.size() + 1)), sections_(of_sections.size() + 1), listeners_(of_listeners.size()) {
+RateLines::RateLines(std::span<const SharedRates> of_listeners, std::span<const SharedRates> of_sections, RateShares& shares)
+    : shares_(shares),
+      lines_(of_listeners.size() * (of_sections.size() + 1)),
+      sections_(of_sections.size() + 1),
+      listeners_(of_listeners.size()) {
   for (size_t i = 0; i < of_listeners.size(); ++i) {
     listeners_[i].rates = &of_listeners[i];
+    listeners_[i].shared = &shares.listener(i);
+    listeners_[i].number = static_cast<uint32_t>(i);
   }
   for (size_t i = 0; i < of_sections.size(); ++i) {
     sections_[i].rates = &of_sections[i];
@@ -124,15 +135,14 @@ RateLine& RateLines::line(uint32_t listener, std::optional<uint32_t> section) {
     line->lines_ = this;
     line->listener_ = &listeners_[listener];
     line->section_ = &sections_[column];
+    line->shared_ = &shares_.line(listener, column);
     line->refresh();
   }
   return *line;
 }
 
 void RateLines::reconfigure() {
-  for (RateLine::Listener& listener : listeners_) {
-    listener.clock = 0;
-  }
+  shares_.forget();
   for (const std::unique_ptr<RateLine>& line : lines_) {
     if (line != nullptr) {
       line->refresh();
@@ -144,10 +154,27 @@ void RateLines::reconfigure() {
 RateLine* RateLines::first_of(RateLine::Listener& listener, Instant now) {
   RateLine* first = nullptr;
   for (RateLine* line = listener.waiting.front(); line != nullptr; line = listener.waiting.next(*line)) {
-    const bool is_before = first == nullptr || line->clock_ < first->clock_;
+    const bool is_before = first == nullptr || line->clock() < first->clock();
     first = is_before && line->next_at() <= now ? line : first;
   }
-  return first;
+  return first != nullptr && gives_way(listener, *first, now) ? nullptr : first;
+}
+
+// None of this core is further behind than `line` and may go.
+bool RateLines::gives_way(const RateLine::Listener& listener, const RateLine& line, Instant now) const {
+  if (listener.shared->lines_waiting.load(std::memory_order_relaxed) <= listener.lines_waiting ||
+      line.next_at() + kGiveWay <= now) {
+    return false;
+  }
+  const int64_t clock = line.clock();
+  for (size_t i = 0; i < sections_.size(); ++i) {
+    const RateShares::Line& other = shares_.line(listener.number, i);
+    if (other.cores_waiting.load(std::memory_order_relaxed) > 0 && other.clock.load(std::memory_order_relaxed) < clock &&
+        (sections_[i].rates == nullptr || sections_[i].rates->next_at() <= now)) {
+      return true;
+    }
+  }
+  return false;
 }
 
 std::optional<uint64_t> RateLines::next(Instant now) {
@@ -171,7 +198,8 @@ Instant RateLines::next_deadline() const {
   Instant next = looked_at_ + kLook;
   for (const RateLine::Listener* listener = turn_.front(); listener != nullptr; listener = turn_.next(*listener)) {
     for (const RateLine* line = listener->waiting.front(); line != nullptr; line = listener->waiting.next(*line)) {
-      next = earlier(next, line->next_at());
+      const Instant due = line->next_at();
+      next = earlier(next, due > looked_at_ ? due : looked_at_ + kGlance);
     }
   }
   return next;

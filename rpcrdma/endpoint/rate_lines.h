@@ -7,7 +7,9 @@
 // clock, which its calls move by what they cost the listener, over the weight, and the line whose clock is furthest behind goes
 // first. Nobody saves up: a line that has asked for less than its share begins where the others are. Lines whose own section has
 // to wait are passed by. Listeners take turns, for a section that comes in by several.
-// The rates are those of all cores together (RateLimiter); between cores, whoever comes first goes first.
+// The rates are those of all cores together (RateLimiter), and so are the clocks (RateShares): a line gives way to one on another
+// core that is further behind, for kGiveWay at most, since that core may stand still. Between lines of one section on several cores,
+// and for a section's own rate, whoever comes first goes first.
 #pragma once
 
 #include <cstdint>
@@ -19,6 +21,7 @@
 #include "base/intrusive_list.h"
 #include "base/rate_limiter.h"
 #include "base/time.h"
+#include "rpcrdma/endpoint/rate_shares.h"
 
 namespace cw::rpcrdma {
 
@@ -26,6 +29,8 @@ namespace cw::rpcrdma {
 struct SharedRates {
   RateLimiter* calls = nullptr;
   RateLimiter* bytes = nullptr;  // of calls and replies, chunks included
+  // Each 0: no limit.
+  void set(uint64_t calls_per_second, uint64_t bytes_per_second) const;
   [[nodiscard]] bool are_on() const { return calls->is_on() || bytes->is_on(); }
   [[nodiscard]] Instant next_at() const;
   void charge(Instant now, uint64_t call_bytes) const;
@@ -65,8 +70,10 @@ class RateLine : public ListNode<RateLineTag> {
   friend class RateLines;
   struct Listener : ListNode<RatedListenerTag> {
     const SharedRates* rates = nullptr;
+    RateShares::Listener* shared = nullptr;
+    uint32_t number = 0;
     IntrusiveList<RateLine, RateLineTag> waiting;  // lines with waiters
-    int64_t clock = 0;                             // where the line was that last went
+    uint32_t lines_waiting = 0;                    // their count
     uint64_t calls_postponed = 0;
   };
   struct Section {
@@ -77,6 +84,7 @@ class RateLine : public ListNode<RateLineTag> {
 
   [[nodiscard]] Instant next_at() const;
   [[nodiscard]] int64_t weighed(uint64_t call_bytes) const;
+  [[nodiscard]] int64_t clock() const { return shared_->clock.load(std::memory_order_relaxed); }
   void refresh();
   void emptied();
 
@@ -84,7 +92,7 @@ class RateLine : public ListNode<RateLineTag> {
   Listener* listener_ = nullptr;
   Section* section_ = nullptr;
   bool is_on_ = false;
-  int64_t clock_ = 0;  // weighed nanoseconds of the listener's rate
+  RateShares::Line* shared_ = nullptr;
   IntrusiveList<RateWaiter, RateWaiterTag> waiters_;
 };
 
@@ -94,8 +102,12 @@ class RateLines {
   // often, before what is saved up is lost (RateLimiter::kBurst).
   static constexpr Duration kLook = Duration::ms(10);
 
-  // By number; they outlive the lines.
-  RateLines(std::span<const SharedRates> of_listeners, std::span<const SharedRates> of_sections);
+  // How long a call that may go gives way to one on another core, and how often its core looks meanwhile.
+  static constexpr Duration kGiveWay = Duration::ms(2);
+  static constexpr Duration kGlance = Duration::us(20);
+
+  // By number; they outlive the lines, and `shares` has a section more than `of_sections`.
+  RateLines(std::span<const SharedRates> of_listeners, std::span<const SharedRates> of_sections, RateShares& shares);
 
   // Made with the first connection that asks for it; then it stays.
   [[nodiscard]] RateLine& line(uint32_t listener, std::optional<uint32_t> section);
@@ -112,8 +124,10 @@ class RateLines {
  private:
   friend class RateLine;
 
-  [[nodiscard]] static RateLine* first_of(RateLine::Listener& listener, Instant now);
+  [[nodiscard]] RateLine* first_of(RateLine::Listener& listener, Instant now);
+  [[nodiscard]] bool gives_way(const RateLine::Listener& listener, const RateLine& line, Instant now) const;
 
+  RateShares& shares_;
   std::vector<std::unique_ptr<RateLine>> lines_;              // by listener and section; nullptr: nobody has asked for it
   std::vector<RateLine::Section> sections_;                   // the last is of those without one
   std::vector<RateLine::Listener> listeners_;                 // never resized

@@ -98,6 +98,43 @@ def killed_load(box: Box) -> None:
     gateway.terminate()
 
 
+SHARES_CASE = "sections share the rate of a listener by their weights, whichever poll cores they are on"
+SECTIONS = """
+[[client]]
+name = "light"
+prefixes = ["10.9.0.0/24"]
+[[client]]
+name = "heavy"
+prefixes = ["10.9.1.0/24"]
+weight = 3
+"""
+
+
+def shares_between_cores(box: Box) -> None:
+    """One connection of a section with three times the weight is on one core, eight of another section are on both."""
+    port = f'[[port]]\ndevice = "{box.device("server", "heavy", 1)}"\nmtu = 4500\naddresses = ["10.9.1.1/24"]\n'
+    gateway = _two_cores(box, listener="calls_per_second = 2000", extra=SECTIONS + port)
+    light = box.load(name="light", connections=8, window=8, seconds=12)
+    light.wait_connected()
+    heavy = box.load("--device", box.device("client", "heavy"), name="heavy", connections=1, window=16, seconds=9, network=1)
+    heavy.wait_connected()
+
+    def calls() -> list[float]:
+        metrics = gateway.metrics()
+        return [metrics.total("causeway_client_calls_total", client=client) for client in ("light", "heavy")]
+
+    time.sleep(1)
+    before = calls()
+    time.sleep(5)
+    light_calls, heavy_calls = (after - was for was, after in zip(before, calls()))
+    share = heavy_calls / (light_calls + heavy_calls)
+    expect(0.68 < share < 0.82, f"the heavy section had {share:.2f} of {light_calls + heavy_calls:.0f} calls, 0.75 is its share")
+    for load in (light, heavy):
+        report = load.result()
+        expect_equal("wrong answers, failed calls", (report["wrong"], report["failed"]), (0, 0))
+    gateway.terminate()
+
+
 QUEUES_CASE = "two poll cores have a queue each where the device has two, and hand over what came to the wrong one"
 OWN_NETWORK = "CAUSEWAY_OPS_OWN_NETWORK"
 RING = "framesz=8192,blocksz=65536,framecnt=512"
@@ -232,8 +269,10 @@ CASES = [
     ("two poll cores keep one limit of connections", one_limit),
     ("a memif link that comes and goes costs two poll cores nothing", link_flaps),
     ("two poll cores end the connections of a killed client, and serve the next", killed_load),
+    (SHARES_CASE, shares_between_cores),
     (IWARP_CASE, iwarp_apart),
     (QUEUES_CASE, two_queues),
     (XDP_CASE, one_xdp_socket),
 ]
-ALONE = ["a memif link that comes and goes costs two poll cores nothing"]  # they spin
+# The first spins, the second measures.
+ALONE = ["a memif link that comes and goes costs two poll cores nothing", SHARES_CASE]

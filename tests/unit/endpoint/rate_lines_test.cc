@@ -7,6 +7,8 @@
 #include <array>
 #include <deque>
 #include <string>
+#include <thread>
+#include <vector>
 
 namespace cw::rpcrdma {
 namespace {
@@ -37,14 +39,18 @@ class RateLinesTest : public testing::Test {
   }
 
   Client& add(uint32_t listener, std::optional<uint32_t> section, uint64_t call_bytes = 100) {
-    Client& client = clients.emplace_back(lines.line(listener, section), call_bytes);
+    return add_on(lines, listener, section, call_bytes);
+  }
+  Client& add_on(RateLines& core, uint32_t listener, std::optional<uint32_t> section, uint64_t call_bytes = 100) {
+    Client& client = clients.emplace_back(core.line(listener, section), call_bytes);
     client.waiter.owner = clients.size() - 1;
     client.line.stand_in(client.waiter);
     return client;
   }
   // Who goes now, and wants to go again; nullptr: nobody.
-  Client* go() {
-    const std::optional<uint64_t> owner = lines.next(now);
+  Client* go() { return go_on(lines); }
+  Client* go_on(RateLines& core) {
+    const std::optional<uint64_t> owner = core.next(now);
     if (!owner) {
       return nullptr;
     }
@@ -62,6 +68,14 @@ class RateLinesTest : public testing::Test {
       now = std::max(now, lines.next_deadline());
     }
   }
+  // On both cores; the first is always the quicker one.
+  void run_both(uint64_t calls) {
+    for (uint64_t done = 0; done < calls;) {
+      done += go_on(lines) != nullptr ? 1 : 0;
+      done += go_on(other_core) != nullptr ? 1 : 0;
+      now = std::max(now, earlier(lines.next_deadline(), other_core.next_deadline()));
+    }
+  }
   void forget() {
     for (Client& client : clients) {
       client.calls = 0;
@@ -71,7 +85,9 @@ class RateLinesTest : public testing::Test {
   std::array<LocalRateLimiter, 2 * (kListeners + kSections)> limiters;
   std::array<SharedRates, kListeners> of_listeners;
   std::array<SharedRates, kSections> of_sections;
-  RateLines lines{of_listeners, of_sections};
+  RateShares shares{kListeners, kSections + 1};
+  RateLines lines{of_listeners, of_sections, shares};
+  RateLines other_core{of_listeners, of_sections, shares};
   std::deque<Client> clients;
   Instant now = Instant::from_ns(5'000'000'000);
 };
@@ -266,6 +282,126 @@ TEST_F(RateLinesTest, CallsThatWaitAreCountedByListener) {
   lines.line(1, std::nullopt).count_postponed();
   EXPECT_EQ(lines.calls_postponed(0), 0u);
   EXPECT_EQ(lines.calls_postponed(1), 2u);
+}
+
+TEST_F(RateLinesTest, SectionsOnDifferentCoresShareByTheirWeights) {
+  of_listeners[0].calls->set(10'000);
+  for (RateLines* core : {&lines, &other_core}) {
+    core->set_weight(1, 3);
+    core->reconfigure();
+  }
+  for (int i = 0; i < 20; ++i) {
+    add(0, 0);
+  }
+  Client& heavy = add_on(other_core, 0, 1);
+  run_both(200);
+  forget();
+  const Instant begun = now;
+  run_both(1000);
+  EXPECT_NEAR(static_cast<double>(heavy.calls), 750, 2);
+  EXPECT_NEAR((now - begun).to_seconds(), 0.1, 0.01) << "nothing is left over";
+}
+
+TEST_F(RateLinesTest, ASectionOnTwoCoresHasNoMoreThanOneOnOne) {
+  of_listeners[0].bytes->set(100'000'000);
+  lines.reconfigure();
+  other_core.reconfigure();
+  add(0, 0, 1'000'000);
+  add_on(other_core, 0, 0, 1'000'000);
+  Client& on_one = add_on(other_core, 0, 1, 10'000);
+  run_both(1010);
+  EXPECT_NEAR(static_cast<double>(on_one.calls), 1000, 3);
+}
+
+// Who asks for less than his share waits for one call of the other core and no longer.
+TEST_F(RateLinesTest, TheNextTurnIsTheOneWhoHasHadLeastOnAnyCore) {
+  of_listeners[0].calls->set(10'000);
+  lines.reconfigure();
+  other_core.reconfigure();
+  for (int i = 0; i < 50; ++i) {
+    add(0, 0);
+  }
+  Client& victim = add_on(other_core, 0, 1);
+  run_both(200);
+  for (int i = 0; i < 20; ++i) {
+    victim.line.leave(victim.waiter);
+    run(7);
+    EXPECT_FALSE(victim.line.may_pass(lines.next_deadline())) << "others wait, where it is not to be seen";
+    victim.line.stand_in(victim.waiter);
+    now = lines.next_deadline();
+    EXPECT_EQ(go(), nullptr);
+    EXPECT_EQ(lines.next_deadline(), now + RateLines::kGlance);
+    EXPECT_EQ(go_on(other_core), &victim);
+  }
+}
+
+TEST_F(RateLinesTest, ACoreThatStandsStillHoldsUpTheOthersForAMomentOnly) {
+  of_listeners[0].calls->set(10'000);
+  lines.reconfigure();
+  other_core.reconfigure();
+  Client& lively = add(0, 0);
+  run(100);
+  add_on(other_core, 0, 1);  // and is never asked
+  const Instant begun = now;
+  run(1000);
+  EXPECT_EQ(lively.calls, 1100u);
+  EXPECT_LE(now - begun, Duration::ms(100) + RateLines::kGiveWay + RateLines::kGlance) << "it is behind once";
+}
+
+TEST_F(RateLinesTest, ALineElsewhereWhoseSectionHasToWaitIsPassedBy) {
+  of_listeners[0].calls->set(10'000);
+  of_sections[1].calls->set(10);
+  lines.reconfigure();
+  other_core.reconfigure();
+  Client& here = add(0, 0);
+  Client& slow = add_on(other_core, 0, 1);
+  const Instant begun = now;
+  run_both(10'000);
+  EXPECT_NEAR((now - begun).to_seconds(), 1, 0.02);
+  EXPECT_NEAR(static_cast<double>(slow.calls), 10, 1);
+  EXPECT_EQ(here.calls, 10'000 - slow.calls);
+}
+
+TEST_F(RateLinesTest, WithoutARateOfItsListenerALineGivesNoWay) {
+  of_sections[0].calls->set(10);
+  of_sections[1].calls->set(10'000);
+  lines.reconfigure();
+  other_core.reconfigure();
+  add(0, 0);
+  Client& quick = add_on(other_core, 0, 1);
+  run_both(100);
+  EXPECT_GE(quick.calls, 98u);
+}
+
+// Nothing that several threads do to one clock is lost, and it never goes back.
+TEST(RateShares, ThreadsMoveOneClock) {
+  RateShares shares(1, 2);
+  RateShares::Listener& listener = shares.listener(0);
+  constexpr int kCalls = 20'000;
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < 4; ++i) {
+    threads.emplace_back([&, i] {
+      RateShares::Line& line = shares.line(0, i % 2);
+      int64_t before = 0;
+      for (int call = 0; call < kCalls; ++call) {
+        RateShares::begin_to_wait(listener, line);
+        RateShares::go(listener, line, 3);
+        RateShares::end_to_wait(listener, line);
+        const int64_t clock = listener.clock.load();
+        EXPECT_GE(clock, before);
+        before = clock;
+      }
+    });
+  }
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+  EXPECT_EQ(listener.lines_waiting.load(), 0u);
+  for (size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(shares.line(0, i).cores_waiting.load(), 0u);
+    EXPECT_GE(shares.line(0, i).clock.load(), 2 * kCalls * 3);
+    EXPECT_LE(shares.line(0, i).clock.load(), 4 * kCalls * 3);
+  }
 }
 
 }  // namespace
