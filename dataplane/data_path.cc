@@ -112,6 +112,8 @@ bool DataPath::make_workers(std::string& problem) {
   workers_ =
       std::make_unique<WorkerPool>(options, rpcrdma::ReplyPools{pools_->packets(), pools_->large()}, programs_, wakeup_list);
   exchange_ = core_count() > 1 ? std::make_unique<CoreExchange>(wakeup_list) : nullptr;
+  const auto of_all_wires = static_cast<uint32_t>(config_.dataplane.poll_lcores.size());
+  rdma_requests_ = of_all_wires > 1 ? std::make_unique<RequestDealer>(of_all_wires) : nullptr;
   return true;
 }
 
@@ -167,6 +169,7 @@ bool DataPath::make_cores(const HandedOver* before, std::string& problem) {
                           .rates = rates(),
                           .numbers = numbers_,
                           .exchange = exchange_.get(),
+                          .rdma_requests = rdma_requests_.get(),
                           .qpn_key = qpn_key_};
   for (uint32_t i = 0; i < core_count(); ++i) {
     cores_.push_back(std::make_unique<PollCore>(shared, CoreShare{i, core_count()}, wakeups_[i]));

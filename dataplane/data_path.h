@@ -74,7 +74,8 @@ class DataPath {
   rpcrdma::ProgramRegistry programs_;
   std::unique_ptr<Wakeup[]> wakeups_;  // one for each core
   std::unique_ptr<WorkerPool> workers_;
-  std::unique_ptr<CoreExchange> exchange_;  // between several cores
+  std::unique_ptr<CoreExchange> exchange_;        // between several cores
+  std::unique_ptr<RequestDealer> rdma_requests_;  // likewise: those that do not serve iWARP alone
   gateway::ConfigIds numbers_;
   uint64_t qpn_key_ = 0;
   std::unique_ptr<gateway::ConnectionQuota> quota_;

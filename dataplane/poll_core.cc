@@ -45,6 +45,9 @@ PollCore::PollCore(const PollShared& shared, const CoreShare& share, Wakeup& wak
   tcp_.attach(iwarp_);
   app_.set_loop(&loop_);
   rdma_.attach(rnic_);
+  if (shared.rdma_requests != nullptr && share.index < shared.rdma_requests->cores()) {
+    rdma_.share_with(*shared.rdma_requests, share.index);
+  }
   loop_.add_wire(tcp_);
   loop_.add_wire(rdma_);
   if (shared.exchange != nullptr) {

@@ -41,7 +41,8 @@ struct PollShared {
   gateway::ConnectionQuota& client_quota;
   const gateway::Rates& rates;
   const gateway::ConfigIds& numbers;
-  CoreExchange* exchange = nullptr;  // nullptr: there is one core
+  CoreExchange* exchange = nullptr;        // nullptr: there is one core
+  RequestDealer* rdma_requests = nullptr;  // likewise
   uint64_t qpn_key = 0;
 };
 

@@ -337,10 +337,12 @@ void check_rdma_memory(const Facts& facts, Findings& out) {
   if (verbs_listeners(facts.config).empty()) {
     return;
   }
-  // Each device has them registered, and the kernel counts them for each. siw counts for itself, and asks for no capability.
+  // Each poll core has them registered with each device, and the kernel counts all of it. siw counts for itself, and asks for no
+  // capability.
   const std::vector<UsedDevice> used = used_devices(facts);
   const uint64_t devices = std::max<size_t>(1, used.size());
-  const uint64_t wanted = registered_bytes(facts.config) * devices;
+  const uint64_t cores = std::max<size_t>(1, facts.config.dataplane.poll_lcores.size());
+  const uint64_t wanted = registered_bytes(facts.config) * devices * cores;
   const bool has_siw =
       std::ranges::any_of(used, [](const UsedDevice& each) { return each.device->is_iwarp && each.device->is_software; });
   if (!facts.memlock_bytes || (facts.capabilities.ipc_lock && !has_siw) || *facts.memlock_bytes >= wanted) {
@@ -350,9 +352,9 @@ void check_rdma_memory(const Facts& facts, Findings& out) {
   const uint64_t kib = (wanted + 1023) / 1024;
   out.push_back(
       {"rdma_memory", Severity::kFault,
-       fmt::format("this user may lock {} KiB of memory and {}, and the buffers take {} KiB, which {} RDMA {} registered",
+       fmt::format("this user may lock {} KiB of memory and {}, and the buffers take {} KiB, which {} RDMA {} registered{}",
                    *facts.memlock_bytes / 1024, has_siw ? "siw asks for no capability" : "has no CAP_IPC_LOCK", kib, devices,
-                   devices == 1 ? "device has" : "devices have"),
+                   devices == 1 ? "device has" : "devices have", cores == 1 ? "" : fmt::format(" for {} poll cores", cores)),
        fmt::format("systemd: LimitMEMLOCK=infinity (the unit has it); shell: ulimit -l {}, as root; "
                    "or lower dataplane.rx_buffers and dataplane.memory_mb",
                    kib)});

@@ -100,6 +100,7 @@ Loaded load_libraries() {
   find(cm, "rdma_destroy_event_channel", core.cm_destroy_event_channel, out);
   find(cm, "rdma_create_id", core.cm_create_id, out);
   find(cm, "rdma_destroy_id", core.cm_destroy_id, out);
+  find(cm, "rdma_migrate_id", core.cm_migrate_id, out);
   find(cm, "rdma_set_option", core.cm_set_option, out);
   find(cm, "rdma_bind_addr", core.cm_bind_addr, out);
   find(cm, "rdma_listen", core.cm_listen, out);

@@ -44,6 +44,7 @@ struct RdmaCore {
   decltype(&::rdma_destroy_event_channel) cm_destroy_event_channel = nullptr;
   decltype(&::rdma_create_id) cm_create_id = nullptr;
   decltype(&::rdma_destroy_id) cm_destroy_id = nullptr;
+  decltype(&::rdma_migrate_id) cm_migrate_id = nullptr;
   decltype(&::rdma_set_option) cm_set_option = nullptr;
   decltype(&::rdma_bind_addr) cm_bind_addr = nullptr;
   decltype(&::rdma_listen) cm_listen = nullptr;

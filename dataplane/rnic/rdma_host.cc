@@ -126,6 +126,12 @@ RdmaHost::RdmaHost(const RdmaHostOptions& options, std::vector<MutableBytes> mem
 }
 
 RdmaHost::~RdmaHost() {
+  // Ids that nobody has taken yet are of the listening core's channel.
+  for (uint32_t core = 0; dealer_ != nullptr && channel_ != nullptr && core < dealer_->cores(); ++core) {
+    if (options_.listens || core == dealt_to_) {
+      refuse_dealt(core);
+    }
+  }
   for (const auto& listener : listeners_) {
     if (listener->id != nullptr) {
       (void)core_->cm_destroy_id(listener->id);
@@ -178,12 +184,15 @@ bool RdmaHost::start() {
   core_ = core;
   (void)fcntl(channel_->fd, F_SETFL, fcntl(channel_->fd, F_GETFL) | O_NONBLOCK);
   watch(channel_->fd);
+  if (dealer_ != nullptr) {
+    watch(dealer_->fd(dealt_to_));
+  }
   return true;
 }
 
 Status RdmaHost::listen(uint16_t port) {
   const auto has_port = [port](const auto& listener) { return listener->wanted.port == port; };
-  if (!options_.listens || std::ranges::any_of(listeners_, has_port)) {
+  if ((!options_.listens && dealer_ == nullptr) || std::ranges::any_of(listeners_, has_port)) {
     return {};
   }
   if (!start()) {
@@ -191,6 +200,9 @@ Status RdmaHost::listen(uint16_t port) {
   }
   const auto listed = std::ranges::find(options_.listen, port, &RdmaListen::port);
   const RdmaListen wanted = listed == options_.listen.end() ? RdmaListen{.port = port} : *listed;
+  if (!options_.listens) {
+    return open_devices_early(wanted) ? Status{} : cw::fail(Error::kNoResources);
+  }
   if (wanted.address) {
     return open_listener(wanted, *wanted.address) ? Status{} : cw::fail(Error::kNoResources);
   }
@@ -237,7 +249,7 @@ bool RdmaHost::open_listener(const RdmaListen& wanted, const IpAddress& address)
   if (!listen_on(now, *listener)) {
     return false;
   }
-  const bool can_serve = open_devices(now, *listener);
+  const bool can_serve = open_devices(now, wanted, listener->id->verbs);
   if (!can_serve) {
     (void)core_->cm_destroy_id(listener->id);
     return false;
@@ -250,23 +262,42 @@ bool RdmaHost::serves(const RdmaListen& wanted, ibv_device* device) const {
   return wanted.device.empty() || wanted.device == core_->get_device_name(device);
 }
 
-// All that the listener's connections can come by: memory takes long to register, and a core that does so for the first
-// connection keeps its others waiting. False: there are some, and none can be used. Those that appear later are opened with their
-// first connection.
-bool RdmaHost::open_devices(Instant now, const Listener& listener) {
-  if (listener.id->verbs != nullptr) {
-    return device_of(now, listener.id->verbs->device) != nullptr;
+// All that a listener's connections can come by, which may be bound to one device: memory takes long to register, and a core that
+// does so for the first connection keeps its others waiting. False: there are some, and none can be used. Those that appear later
+// are opened with their first connection.
+bool RdmaHost::open_devices(Instant now, const RdmaListen& wanted, ibv_context* bound_to) {
+  if (bound_to != nullptr) {
+    return device_of(now, bound_to->device) != nullptr;
   }
   look_for_devices(now);
-  uint32_t wanted = 0;
+  uint32_t found = 0;
   uint32_t opened = 0;
   for (const CmDevice& each : cm_devices_) {
-    if (!each.is_gone && serves(listener.wanted, each.context->device)) {
-      ++wanted;
+    if (!each.is_gone && serves(wanted, each.context->device)) {
+      ++found;
       opened += device_of(now, each.context->device) != nullptr ? 1 : 0;
     }
   }
-  return wanted == 0 || opened > 0;
+  return found == 0 || opened > 0;
+}
+
+// On a core that another one listens for: by the device that has the address, if one has it by now.
+bool RdmaHost::open_devices_early(const RdmaListen& wanted) {
+  const Instant now = monotonic_now();
+  if (!wanted.address) {
+    return open_devices(now, wanted, nullptr);
+  }
+  rdma_cm_id* id = nullptr;
+  if (core_->cm_create_id(channel_, &id, nullptr, RDMA_PS_TCP) != 0) {
+    return false;
+  }
+  sockaddr_storage raw{};
+  (void)control::write_address({*wanted.address, 0}, raw);
+  const bool is_bound =
+      core_->cm_bind_addr(id, reinterpret_cast<sockaddr*>(&raw)) == 0 && id->verbs != nullptr && is_there(now, id->verbs->device);
+  const bool can_serve = !is_bound || open_devices(now, wanted, id->verbs);
+  (void)core_->cm_destroy_id(id);
+  return can_serve;
 }
 
 // An address is a device's. Listeners of any address are not asked: the kernel adds and removes devices under them.
@@ -279,7 +310,7 @@ void RdmaHost::listen_again(Instant now) {
     }
     if (!listen_on(now, *listener)) {
       has_lost = true;
-    } else if (!open_devices(now, *listener)) {
+    } else if (!open_devices(now, listener->wanted, listener->id->verbs)) {
       (void)core_->cm_destroy_id(std::exchange(listener->id, nullptr));
       has_lost = true;
     } else {
@@ -386,6 +417,10 @@ bool RdmaHost::poll_events(Instant now) {
       }
       continue;
     }
+    if (dealer_ != nullptr && fd == dealer_->fd(dealt_to_)) {
+      take_dealt(now);
+      continue;
+    }
     for (const auto& device : devices_) {
       if (fd == device->channel_fd()) {
         device->take_events();
@@ -419,7 +454,8 @@ bool RdmaHost::take_cm_event(CmEvent& out) {
   out.listener = event->listen_id;
   if (event->event != RDMA_CM_EVENT_CONNECT_REQUEST) {
     const bool is_listener = std::ranges::any_of(listeners_, [&](const auto& each) { return each->id == event->id; });
-    out.connection = is_listener ? rnic::RnicId() : static_cast<const Peer*>(event->id->context)->connection;
+    out.is_dealt = !is_listener && event->id->context == nullptr;
+    out.connection = is_listener || out.is_dealt ? rnic::RnicId() : static_cast<const Peer*>(event->id->context)->connection;
     out.device = event->id->verbs == nullptr ? nullptr : event->id->verbs->device;
   }
   out.status = event->status;
@@ -440,6 +476,9 @@ bool RdmaHost::take_cm_event(CmEvent& out) {
 void RdmaHost::on_cm_event(Instant now, const CmEvent& event) {
   if (event.type == RDMA_CM_EVENT_CONNECT_REQUEST) {
     on_request(now, event);
+    return;
+  }
+  if (event.is_dealt) {
     return;
   }
   const auto listener = std::ranges::find_if(listeners_, [&](const auto& each) { return each->id == event.id; });
@@ -486,8 +525,10 @@ void RdmaHost::on_cm_event(Instant now, const CmEvent& event) {
 // The connection manager tells each id that is bound to a device that it goes: all there is of it goes with the first. The last
 // are librdmacm's own descriptors: it may have no other device, and closes none then.
 void RdmaHost::on_removal(Instant now, const ibv_device* which) {
-  telemetry::log_warning("RDMA device {} has gone: its connections end", which->name);
-  transport_->on_device_event(now, rnic::DeviceEvent::kDeviceRemoved);
+  if (tells_of_devices()) {
+    telemetry::log_warning("RDMA device {} has gone: its connections end", which->name);
+    transport_->on_device_event(now, rnic::DeviceEvent::kDeviceRemoved);
+  }
   for (const auto& device : devices_) {
     device->is_gone |= device->device() == which;
   }
@@ -562,35 +603,75 @@ void RdmaHost::refuse(rdma_cm_id* id) {
   (void)core_->cm_destroy_id(id);
 }
 
+// By the listening core.
 void RdmaHost::on_request(Instant now, const CmEvent& event) {
   const auto listener = std::ranges::find_if(listeners_, [&](const auto& each) { return each->id == event.listener; });
-  if (listener == listeners_.end()) {
-    refuse(event.id);
-    return;
-  }
   ibv_device* const which = event.id->verbs->device;
-  RdmaDevice* device = serves((*listener)->wanted, which) && is_there(now, which) ? device_of(now, which) : nullptr;
-  if (device == nullptr) {
+  if (listener == listeners_.end() || !serves((*listener)->wanted, which) || !is_there(now, which)) {
     refuse(event.id);
     return;
   }
-  const control::SocketAddress peer = control::read_address(event.id->route.addr.dst_storage);
+  event.id->context = nullptr;
+  const DealtRequest request{.id = event.id,
+                             .listener_port = (*listener)->wanted.port,
+                             .initiator_depth = event.initiator_depth,
+                             .private_data = event.private_data,
+                             .private_bytes = event.private_bytes};
+  const uint32_t core = dealer_ == nullptr ? dealt_to_ : dealer_->choose(dealt_to_);
+  if (core == dealt_to_) {
+    serve_request(now, request);
+  } else if (!dealer_->give(core, request)) {
+    refuse(event.id);
+  }
+}
+
+void RdmaHost::take_dealt(Instant now) {
+  for (uint32_t taken = 0; taken < kCmEventsInTurn; ++taken) {
+    const auto request = dealer_->take(dealt_to_);
+    if (!request) {
+      return;
+    }
+    if (core_->cm_migrate_id(request->id, channel_) == 0) {
+      serve_request(now, *request);
+    } else {
+      refuse(request->id);
+    }
+  }
+}
+
+void RdmaHost::refuse_dealt(uint32_t core) {
+  while (const auto request = dealer_->take(core)) {
+    refuse(request->id);
+  }
+}
+
+void RdmaHost::serve_request(Instant now, const DealtRequest& request) {
+  ibv_device* const which = request.id->verbs->device;
+  RdmaDevice* const device = is_there(now, which) ? device_of(now, which) : nullptr;
+  if (device == nullptr) {
+    refuse(request.id);
+    return;
+  }
+  const control::SocketAddress peer = control::read_address(request.id->route.addr.dst_storage);
   const auto connection =
       transport_->on_request(now, {.peer = peer.address,
                                    .peer_port = peer.port,
-                                   .listener_port = (*listener)->wanted.port,
-                                   .private_data = Bytes(event.private_data).first(event.private_bytes),
+                                   .listener_port = request.listener_port,
+                                   .private_data = Bytes(request.private_data).first(request.private_bytes),
                                    .reads_max = static_cast<uint16_t>(std::min<int>(
-                                       event.initiator_depth, std::max(device->attributes().max_qp_init_rd_atom, 0)))});
+                                       request.initiator_depth, std::max(device->attributes().max_qp_init_rd_atom, 0)))});
   if (!connection) {
-    refuse(event.id);
+    refuse(request.id);
     return;
   }
   Peer& added = add_peer(*connection);
-  added.id = event.id;
+  added.id = request.id;
   added.device = device;
-  event.id->context = &added;
+  request.id->context = &added;
   ++device->connections;
+  if (dealer_ != nullptr) {
+    dealer_->add_connection(dealt_to_);
+  }
 }
 
 RdmaHost::Peer& RdmaHost::add_peer(rnic::RnicId connection) {
@@ -648,13 +729,18 @@ void RdmaHost::take_async_events(Instant now, RdmaDevice& device) {
     // make many: who they are for is not looked for.
     const Peer* peer = is_of_queue_pair(event.event_type) ? static_cast<const Peer*>(event.element.qp->qp_context) : nullptr;
     const ibv_cq* cq = event.event_type == IBV_EVENT_CQ_ERR ? event.element.cq : nullptr;
-    log_device_event(kind, device.name().c_str(), event.element.port_num);
+    const bool is_of_all = peer == nullptr && cq == nullptr;
+    if (tells_of_devices() || !is_of_all) {
+      log_device_event(kind, device.name().c_str(), event.element.port_num);
+    }
     core_->ack_async_event(&event);  // before its queue pair may be destroyed
     if (peer != nullptr) {
       transport_->on_queue_pair_event(now, peer->connection, kind);
       continue;
     }
-    transport_->on_device_event(now, kind);
+    if (tells_of_devices() || !is_of_all) {
+      transport_->on_device_event(now, kind);
+    }
     const bool ends_all = event.event_type == IBV_EVENT_DEVICE_FATAL;
     device.is_gone |= ends_all;
     if (cq != nullptr) {

@@ -20,6 +20,7 @@
 #include "base/ip_address.h"
 #include "dataplane/rnic/rdma_core.h"
 #include "dataplane/rnic/rdma_device.h"
+#include "dataplane/rnic/request_dealer.h"
 #include "dataplane/wire_shell.h"
 #include "rnic/retry_limits.h"
 #include "rnic/transport.h"
@@ -36,7 +37,7 @@ struct RdmaListen {
 struct RdmaHostOptions {
   // A port that is not listed is taken on every address and device.
   std::vector<RdmaListen> listen;
-  // Librdmacm gives a port to one listener: other cores of the process have none.
+  // Librdmacm gives a port to one listener: other cores of the process have none, and what share_with() brings them.
   bool listens = true;
   int backlog = 1024;
   // Active side: by which device servers have to be reached; empty: whichever.
@@ -55,6 +56,12 @@ class RdmaHost final : public rnic::RnicHost, public WireShell {
 
   // Before anything else. The transport lives as long as there are connections.
   void attach(rnic::RnicTransport& transport) { transport_ = &transport; }
+  // Likewise, where there are several cores: they share the requests that the listening one hears. The dealer outlives all of
+  // them, and one thread destroys them.
+  void share_with(RequestDealer& dealer, uint32_t core) {
+    dealer_ = &dealer;
+    dealt_to_ = core;
+  }
   // For listeners and connections to come.
   void reconfigure(const RdmaHostOptions& fresh) { options_ = fresh; }
   // What it listens on, as far as `out` has room; the rest of it is cleared.
@@ -130,6 +137,8 @@ class RdmaHost final : public rnic::RnicHost, public WireShell {
     rdma_cm_id* listener = nullptr;
     // Whose id it is, of a connection: messages that came before may end it, and then there is no id any more.
     rnic::RnicId connection;
+    // Of a request that another core is to have, which will find out by itself what has become of it.
+    bool is_dealt = false;
     const ibv_device* device = nullptr;  // DEVICE_REMOVAL
     int status = 0;
     uint8_t initiator_depth = 0;
@@ -146,7 +155,8 @@ class RdmaHost final : public rnic::RnicHost, public WireShell {
   void listen_again(Instant now);
   void lose(Instant now, Listener& listener);
   [[nodiscard]] bool serves(const RdmaListen& wanted, ibv_device* device) const;
-  [[nodiscard]] bool open_devices(Instant now, const Listener& listener);
+  [[nodiscard]] bool open_devices(Instant now, const RdmaListen& wanted, ibv_context* bound_to);
+  [[nodiscard]] bool open_devices_early(const RdmaListen& wanted);
   [[nodiscard]] RdmaDevice* device_of(Instant now, ibv_device* device);
   void forget_refusals(const ibv_device* device);
   void watch(int fd);
@@ -155,6 +165,9 @@ class RdmaHost final : public rnic::RnicHost, public WireShell {
   [[nodiscard]] bool take_cm_event(CmEvent& out);
   void on_cm_event(Instant now, const CmEvent& event);
   void on_request(Instant now, const CmEvent& event);
+  void take_dealt(Instant now);
+  void serve_request(Instant now, const DealtRequest& request);
+  void refuse_dealt(uint32_t core);
   [[nodiscard]] Peer& add_peer(rnic::RnicId connection);
   // False: the event is of no call alone, and has not been looked at.
   [[nodiscard]] bool try_address(Peer& peer, sockaddr_storage server);
@@ -166,6 +179,8 @@ class RdmaHost final : public rnic::RnicHost, public WireShell {
   void look_for_removals(Instant now);
   void on_removal(Instant now, const ibv_device* which);
   void refuse(rdma_cm_id* id);
+  // What concerns all cores is told by one.
+  [[nodiscard]] bool tells_of_devices() const { return dealer_ == nullptr || options_.listens; }
   void take_async_events(Instant now, RdmaDevice& device);
   void close_idle_devices();
   [[nodiscard]] bool modify(const Peer& peer, ibv_qp_state state, uint8_t reads_max) const;
@@ -176,6 +191,8 @@ class RdmaHost final : public rnic::RnicHost, public WireShell {
   const RdmaCore* given_core_;
   const RdmaCore* core_ = nullptr;  // once something listens, or calls
   rdma_event_channel* channel_ = nullptr;
+  RequestDealer* dealer_ = nullptr;  // nullptr: this core has all
+  uint32_t dealt_to_ = 0;            // this core's number there
   int epoll_fd_;
   std::vector<std::unique_ptr<Peer>> peers_;  // by the slot of their connection
   std::vector<std::unique_ptr<Listener>> listeners_;

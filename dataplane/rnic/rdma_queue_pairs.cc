@@ -282,6 +282,9 @@ void RdmaHost::release(rnic::RnicId connection) {
       --peer->device->connections;
     }
     (void)core_->cm_destroy_id(std::exchange(peer->id, nullptr));
+    if (dealer_ != nullptr && !peer->is_active) {
+      dealer_->remove_connection(dealt_to_);
+    }
   }
 }
 

@@ -622,6 +622,11 @@ def verbs_cases() -> list[Case]:
         cases.append(Case(f"exerciser-{wire.name}", wire, exercise.exercise(10, 40, check=_no_errors_counted)))
         cases.append(Case(f"load-{wire.name}", wire, rdma_load.load, True))
         cases += rdma_device_cases(wire)
+        several = Wire("gateway", transport, 0, cores=2)
+        cases.append(Case(f"cores-{several.name}", several, rdma_device.cores, transport == "verbs-rxe"))
+        cases.append(Case(f"exerciser-{several.name}", several, exercise.exercise(10, 40, check=_no_errors_counted)))
+        cases.append(Case(f"attack-{several.name}", several, attack.attack))
+        cases += rdma_device_cases(several)
         behind = Wire("gateway", transport, 0, "knfsd")
         for version in VERSIONS:
             cases.append(Case(f"nfs{version}-{behind.name}", behind, nfs_over_verbs(version, SMALL + MEDIUM)))
@@ -642,7 +647,7 @@ def nic_cases() -> list[Case]:
     for model in nic.MODELS:
         wire = Wire("gateway", f"vfio-{model}", 4096)
         cases += [
-            Case(f"cores-{wire.name}", wire, nic.cores),
+            Case(f"cores-{wire.name}", wire, nic.cores, model == "virtio"),
             Case(f"nfs4.1-{wire.name}", wire, nfs("4.1", SMALL + MEDIUM[:3])),
             Case(f"cable-nfs4.1-{wire.name}", wire, restart("4.1", nic.pull_cable, nic.put_cable_back)),
             Case(f"exerciser-{wire.name}", wire, exercise.exercise(10, 40, check=_no_errors_counted)),

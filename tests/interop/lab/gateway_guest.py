@@ -86,7 +86,7 @@ class GatewayGuest:
     addresses, `settings` are sections more, `modules` what the kernel
     does not load by itself. With `rdma`, an RDMA device of the kernel (rxe0, siw0), the gateway serves on that, without DPDK; without it and without
     `device`, on the kernel's TCP. `plugin`: a driver of DPDK that serve_by() will need. With `model`, it has a NIC of that model by vfio-pci,
-    with as many `queues`, memory from hugepages, and two poll cores on CPUs of their own. The host's bridge roce has the other end of the
+    with as many `queues`, memory from hugepages, and two poll cores on CPUs of their own; else it has `cores` of them. The host's bridge roce has the other end of the
     interface. The guest's addresses end in `number`.
     """
 
@@ -108,9 +108,10 @@ class GatewayGuest:
         listen: int = gateway.PORT,
         memory_mb: int = 1024,
         plugin: str = "",
+        cores: int = 1,
     ) -> None:
         nic = Nic("tap", mtu, tap="roce-server", iwarp=rdma.startswith("siw"), model=model, queues=queues)
-        memory, cpus, hugepages = (memory_mb + 2 * HUGEPAGES, 3, HUGEPAGES) if model else (memory_mb, 1, 0)
+        memory, cpus, hugepages = (memory_mb + 2 * HUGEPAGES, 3, HUGEPAGES) if model else (memory_mb, cores, 0)
         self.guest = Guest(nic, logs, number=number, name="gateway", memory_mb=memory, cpus=cpus, hugepages=hugepages)
         self._backend = backend
         self._rdma = rdma
@@ -121,6 +122,7 @@ class GatewayGuest:
         self._connections_max = connections_max
         self._backend_extra = backend_extra
         self._listen = listen
+        self._cores = cores
         self._modules = modules
         self._driver = plugin or (DRIVERS[model] if model else device.partition(",")[0].rstrip("0123456789"))
         self._metrics = f"{self.guest.address}:9464"
@@ -160,7 +162,7 @@ class GatewayGuest:
         nic = self.guest.nic
         config = RUN / "guest.toml"
         text = gateway.config_text(
-            poll_lcores="1, 2" if nic.model else 0,
+            poll_lcores="1, 2" if nic.model else ", ".join(map(str, range(self._cores))),
             device=self._device,
             mtu=self._mtu,
             addresses=self._port,

@@ -18,6 +18,11 @@ BACK_WITHIN = 240
 EVENTS = "causeway_verbs_device_events_total"
 
 
+VERSIONS = ("3", "4.0", "4.1", "4.2")  # clients of their own to the server: a connection each
+FILES = 4
+FILE_BYTES = 1_000_003
+
+
 def _server(rig: Rig) -> GatewayGuest:
     assert isinstance(rig.gateway, GatewayGuest)
     return rig.gateway
@@ -139,3 +144,22 @@ def port_up(rig: Rig) -> None:
     _expect_everywhere(rig)
     if rig.wire.verbs == "rxe0":
         _server(rig).guest.check("rdma link delete rxe0 && rxe_up", REMOVED_WITHIN)
+
+
+def cores(rig: Rig) -> None:
+    """Several connections of one client: one core hears all requests, and each core has as many of the connections."""
+    server = _server(rig)
+    with rig.mounted_beside(VERSIONS) as places:
+        for version, at in places.items():
+            rig.guest.check(f"churn_write {at}/cores{version} {FILES} {FILE_BYTES}", 300)
+            rig.guest.check(f"churn_check {at}/cores{version}", 200)
+        after = server.metrics()
+        after.lint()
+        _look(rig, "connections on all cores")
+    served = after.by_label("causeway_lcore_connections", "lcore")
+    if sorted(served.values()) != [len(VERSIONS) / rig.wire.cores] * rig.wire.cores:
+        raise LabError(f"{len(VERSIONS)} connections are served by cores as {served}")
+    if failures := after.total("causeway_verbs_setup_failures_total"):
+        raise LabError(f"{failures:g} requests failed")
+    for version in VERSIONS:
+        rig.backend.remove_tree(f"cores{version}")

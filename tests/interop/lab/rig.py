@@ -51,6 +51,7 @@ class Wire:
     kernel: str = image.USUAL  # series of the client's Linux
     kerberos: bool = False  # Ganesha takes calls with Kerberos only
     jumbo: bool = False  # the link carries more than RoCE's packets need
+    cores: int = 1  # poll cores of a causewayd on verbs
 
     @property
     def name(self) -> str:
@@ -65,6 +66,8 @@ class Wire:
             parts.append("kerberos")
         if self.jumbo:
             parts.append("jumbo")
+        if self.cores > 1:
+            parts.append(f"{self.cores}cores")
         return "-".join(parts)
 
     @property
@@ -133,6 +136,7 @@ class Rig:
                         number=1,
                         model=wire.model,
                         queues=QUEUES.get(wire.model, 1),
+                        cores=wire.cores,
                     )
                 else:
                     self.gateway = Gateway(nic, logs, backend_address)

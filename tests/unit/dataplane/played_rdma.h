@@ -102,6 +102,11 @@ class PlayedRdma {
     uint8_t reads_of_peer_max = 0;
     uint8_t reads_max = 0;
   };
+  struct Channel {
+    Bell bell;
+    rdma_event_channel channel{bell.fd};
+    std::deque<rdma_cm_event*> events;
+  };
   // Of an id that calls a server.
   struct Call {
     IpAddress server;
@@ -117,6 +122,8 @@ class PlayedRdma {
 
   std::map<std::string, std::unique_ptr<Device>> devices;
   std::vector<std::unique_ptr<Context>> contexts;
+  std::vector<std::unique_ptr<Channel>> channels;
+  bool migrates = true;
   std::vector<std::unique_ptr<rdma_cm_id>> ids;    // that are alive
   std::vector<std::unique_ptr<rdma_cm_id>> ended;  // without what they had: whoever looks finds nothing
   std::vector<std::unique_ptr<Queue>> queues;
@@ -178,8 +185,9 @@ class PlayedRdma {
     event->id = id;
     event->listen_id = listener;
     event->event = type;
-    cm_events_.push_back(event);
-    channel_bell_.ring();
+    Channel& channel = channel_of(*id);
+    channel.events.push_back(event);
+    channel.bell.ring();
     return *event;
   }
   // The server's address is by `device`.
@@ -203,10 +211,17 @@ class PlayedRdma {
     ids.push_back(std::make_unique<rdma_cm_id>());
     rdma_cm_id* const id = ids.back().get();
     id->verbs = &device.of_cm;
+    id->channel = listener->channel;
     id->context = listener->context;
     (void)control::write_address({IpAddress::v4(0xc000'0209), 1234}, id->route.addr.dst_storage);
     tell(id, RDMA_CM_EVENT_CONNECT_REQUEST, listener);
     return id;
+  }
+  [[nodiscard]] Channel& channel_of(const rdma_cm_id& id) { return channel_of(id.channel); }
+  [[nodiscard]] Channel& channel_of(const rdma_event_channel* channel) {
+    const auto found = std::ranges::find_if(channels, [channel](const auto& each) { return &each->channel == channel; });
+    EXPECT_TRUE(found != channels.end()) << "a channel that has gone";
+    return **found;
   }
   [[nodiscard]] bool is_alive(const rdma_cm_id* id) const {
     return std::ranges::any_of(ids, [id](const auto& each) { return each.get() == id; });
@@ -261,15 +276,11 @@ class PlayedRdma {
   void play_connections();
   void play_calls();
 
-  Bell channel_bell_;
-  rdma_event_channel channel_{};
-  std::deque<rdma_cm_event*> cm_events_;
   int last_index_ = 0;
 };
 
 inline PlayedRdma::PlayedRdma() {
   self = this;
-  channel_.fd = channel_bell_.fd;
   play_devices();
   play_queues();
   play_connections();
@@ -471,11 +482,34 @@ inline void PlayedRdma::play_connections() {
     --self->lists;
     delete[] list;
   };
-  core.cm_create_event_channel = [] { return &self->channel_; };
-  core.cm_destroy_event_channel = [](rdma_event_channel*) {};
-  core.cm_create_id = [](rdma_event_channel*, rdma_cm_id** out, void* context, rdma_port_space space) {
+  core.cm_create_event_channel = [] {
+    self->channels.push_back(std::make_unique<Channel>());
+    return &self->channels.back()->channel;
+  };
+  core.cm_destroy_event_channel = [](rdma_event_channel* channel) {
+    EXPECT_TRUE(std::ranges::none_of(self->ids, [channel](const auto& id) { return id->channel == channel; }));
+    std::erase_if(self->channels, [channel](const auto& each) { return &each->channel == channel; });
+  };
+  core.cm_migrate_id = [](rdma_cm_id* id, rdma_event_channel* to) {
+    if (!self->migrates) {
+      errno = EINVAL;
+      return -1;
+    }
+    Channel& from = self->channel_of(*id);
+    id->channel = to;
+    for (rdma_cm_event* event : from.events) {
+      if (event->id == id) {
+        self->channel_of(to).events.push_back(event);
+        self->channel_of(to).bell.ring();
+      }
+    }
+    std::erase_if(from.events, [id](const rdma_cm_event* event) { return event->id == id; });
+    return 0;
+  };
+  core.cm_create_id = [](rdma_event_channel* channel, rdma_cm_id** out, void* context, rdma_port_space space) {
     self->ids.push_back(std::make_unique<rdma_cm_id>());
     *out = self->ids.back().get();
+    (*out)->channel = channel;
     (*out)->context = context;
     (*out)->ps = space;
     return 0;
@@ -486,10 +520,11 @@ inline void PlayedRdma::play_connections() {
       self->violations.push_back("an id that is destroyed twice");
       return -1;
     }
+    Channel& channel = self->channel_of(*id);
     *id = {};
     self->ended.push_back(std::move(*at));
     self->ids.erase(at);
-    std::erase_if(self->cm_events_, [id](const rdma_cm_event* event) {
+    std::erase_if(channel.events, [id](const rdma_cm_event* event) {
       const bool is_its = event->id == id;
       if (is_its) {
         delete event;
@@ -542,14 +577,15 @@ inline void PlayedRdma::play_connections() {
   };
   core.cm_notify = [](rdma_cm_id*, ibv_event_type) { return 0; };
   core.cm_disconnect = [](rdma_cm_id*) { return 0; };
-  core.cm_get_event = [](rdma_event_channel*, rdma_cm_event** out) {
-    if (self->cm_events_.empty()) {
-      self->channel_bell_.silence();
+  core.cm_get_event = [](rdma_event_channel* of, rdma_cm_event** out) {
+    Channel& channel = self->channel_of(of);
+    if (channel.events.empty()) {
+      channel.bell.silence();
       errno = EAGAIN;
       return -1;
     }
-    *out = self->cm_events_.front();
-    self->cm_events_.pop_front();
+    *out = channel.events.front();
+    channel.events.pop_front();
     if (self->meanwhile) {
       std::exchange(self->meanwhile, nullptr)();
     }

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -584,6 +585,204 @@ TEST(RdmaHost, AFailedPostThatNamesNoRequestHasTakenAll) {
     EXPECT_EQ(rig.host.post_receives(id, receives), taken < 0 ? 3u : 1u);
     EXPECT_EQ(rig.rdma.queue_pairs[0]->qp.state, IBV_QPS_ERR);
   }
+}
+
+// ---- Several cores ----
+
+// Two cores behind one listener, which is the first one's.
+struct TwoCores {
+  struct Core {
+    Core(PlayedRdma& rdma, RequestDealer& dealer, uint32_t number)
+        : host({.listen = {{.port = kRdmaPort, .address = kRdmaAddress}}, .listens = number == 0}, {pool.storage()}, &rdma.core),
+          transport({}, host, pool, random) {
+      host.attach(transport);
+      host.share_with(dealer, number);
+    }
+    void turn(Instant now) {
+      (void)host.receive(now);
+      verbs::ConnectionEvent event;
+      while (transport.poll_event(now, event)) {
+        if (event.kind == verbs::ConnectionEvent::Kind::kConnectRequest) {
+          const auto accepted = transport.accept(now, event.connection, {.receive_bytes_max = 1024});
+          ASSERT_TRUE(accepted.ok());
+          accepted->queue_pair->post_receives(4);
+          connections.push_back(event.connection);
+        }
+        ended += event.kind == verbs::ConnectionEvent::Kind::kDisconnected ? 1 : 0;
+      }
+      (void)transport.flush(now);
+      transport.on_deadline(now);
+    }
+    HeapBufferPool pool{1024, 1024, 64};
+    SeededRandom random{1};
+    RdmaHost host;
+    rnic::RnicTransport transport;
+    std::vector<verbs::ConnectionId> connections;
+    uint32_t ended = 0;
+  };
+
+  TwoCores() {
+    device = &rdma.add("rxe0", kRdmaAddress);
+    for (uint32_t i = 0; i < 2; ++i) {
+      cores.push_back(std::make_unique<Core>(rdma, dealer, i));
+      EXPECT_TRUE(cores[i]->transport.listen(kRdmaPort).ok());
+    }
+  }
+  void turn() {
+    now = now + Duration::ms(1);
+    for (const auto& core : cores) {
+      core->turn(now);
+    }
+  }
+  rdma_cm_id* connect() {
+    rdma_cm_id* const id = rdma.request(*device);
+    turn();
+    rdma.tell(id, RDMA_CM_EVENT_ESTABLISHED);
+    turn();
+    return id;
+  }
+  [[nodiscard]] uint64_t count(DeviceEvent event) const {
+    const auto of = [event](const auto& core) { return core->transport.stats().device_events[static_cast<size_t>(event)]; };
+    return of(cores[0]) + of(cores[1]);
+  }
+  [[nodiscard]] uint64_t open_on(uint32_t core) const { return cores[core]->transport.stats().connections; }
+
+  PlayedRdma rdma;
+  RequestDealer dealer{2};
+  PlayedRdma::Device* device = nullptr;
+  std::vector<std::unique_ptr<Core>> cores;
+  Instant now = monotonic_now();
+};
+
+TEST(RdmaCores, OneListensAndBothServe) {
+  TwoCores rig;
+  EXPECT_EQ(rig.rdma.ids.size(), 1u) << "one listener";
+  EXPECT_EQ(rig.device->opens, 2u) << "before the first connection";
+  for (int i = 0; i < 6; ++i) {
+    (void)rig.connect();
+  }
+  EXPECT_EQ(rig.open_on(0), 3u);
+  EXPECT_EQ(rig.open_on(1), 3u);
+}
+
+TEST(RdmaCores, ARequestGoesWhereTheFewestAre) {
+  TwoCores rig;
+  rdma_cm_id* const first = rig.connect();
+  for (int i = 0; i < 3; ++i) {
+    (void)rig.connect();
+  }
+  ASSERT_EQ(rig.open_on(0), 2u);
+  rig.rdma.tell(first, RDMA_CM_EVENT_DISCONNECTED);
+  rig.turn();
+  rig.cores[0]->transport.destroy(rig.cores[0]->connections[0]);
+  rig.turn();
+  ASSERT_EQ(rig.open_on(0), 1u);
+  (void)rig.connect();
+  EXPECT_EQ(rig.open_on(0), 2u);
+  EXPECT_EQ(rig.open_on(1), 2u);
+}
+
+TEST(RdmaCores, WhatComesOfAConnectionIsItsOwnCores) {
+  TwoCores rig;
+  (void)rig.connect();
+  rdma_cm_id* const second = rig.connect();
+  ASSERT_EQ(rig.open_on(1), 1u);
+  EXPECT_EQ(second->channel, &rig.rdma.channels[1]->channel);
+  rig.rdma.tell(second, RDMA_CM_EVENT_DISCONNECTED);
+  rig.turn();
+  EXPECT_EQ(rig.cores[0]->ended, 0u);
+  EXPECT_EQ(rig.cores[1]->ended, 1u);
+}
+
+// The listening core hears of a request that it has given away, and that the other has not taken yet.
+TEST(RdmaCores, APeerMayGiveUpBetweenTwoCores) {
+  TwoCores rig;
+  (void)rig.connect();
+  rdma_cm_id* const id = rig.rdma.request(*rig.device);
+  rig.now = rig.now + Duration::ms(1);
+  rig.cores[0]->turn(rig.now);
+  rig.rdma.tell(id, RDMA_CM_EVENT_REJECTED);
+  rig.now = rig.now + Duration::ms(1);
+  rig.cores[0]->turn(rig.now);
+  EXPECT_EQ(rig.open_on(0), 1u);
+  rig.rdma.tell(id, RDMA_CM_EVENT_UNREACHABLE);  // after the last look of the one, before the other takes it
+  rig.turn();
+  rig.turn();
+  EXPECT_EQ(rig.open_on(1), 0u);
+}
+
+TEST(RdmaCores, AnIdThatCannotBeTakenOverIsRefused) {
+  TwoCores rig;
+  (void)rig.connect();
+  rig.rdma.migrates = false;
+  rdma_cm_id* const id = rig.rdma.request(*rig.device);
+  rig.turn();
+  rig.turn();
+  EXPECT_FALSE(rig.rdma.is_alive(id));
+  EXPECT_EQ(rig.rdma.rejects, 1u);
+  rig.rdma.migrates = true;
+  (void)rig.connect();
+  EXPECT_EQ(rig.open_on(1), 1u) << "nothing counts for what was refused";
+}
+
+TEST(RdmaCores, ACoreThatTakesNothingHoldsUpNobodyElse) {
+  TwoCores rig;
+  (void)rig.connect();
+  for (size_t i = 0; i < RequestDealer::kWaitingMax * 2 + 16; ++i) {
+    (void)rig.rdma.request(*rig.device);
+  }
+  for (int i = 0; i < 200; ++i) {
+    rig.now = rig.now + Duration::ms(1);
+    rig.cores[0]->turn(rig.now);
+  }
+  EXPECT_GT(rig.cores[0]->connections.size(), 32u) << "the other's turn counts as if it had taken what waits for it";
+  EXPECT_GT(rig.rdma.ids.size(), RequestDealer::kWaitingMax / 4);
+  rig.cores.clear();
+  EXPECT_TRUE(rig.rdma.ids.empty()) << "what nobody has taken is refused";
+}
+
+TEST(RdmaCores, WhatBefallsADeviceIsToldOnce) {
+  TwoCores rig;
+  (void)rig.connect();
+  (void)rig.connect();
+  rig.rdma.tell(*rig.device, IBV_EVENT_PORT_ERR);
+  rig.turn();
+  EXPECT_EQ(rig.count(DeviceEvent::kPortDown), 1u);
+  rig.rdma.tell(*rig.device, IBV_EVENT_DEVICE_FATAL);
+  rig.turn();
+  rig.turn();
+  EXPECT_EQ(rig.count(DeviceEvent::kDeviceFatal), 1u);
+  EXPECT_EQ(rig.cores[0]->ended + rig.cores[1]->ended, 2u);
+}
+
+TEST(RdmaCores, ACoreThatCannotUseTheDeviceIsSaidBeforeItServes) {
+  PlayedRdma rdma;
+  RequestDealer dealer(2);
+  PlayedRdma::Device& device = rdma.add("rxe0", kRdmaAddress);
+  TwoCores::Core first(rdma, dealer, 0);
+  TwoCores::Core second(rdma, dealer, 1);
+  ASSERT_TRUE(first.transport.listen(kRdmaPort).ok());
+  device.registers = false;
+  EXPECT_FALSE(second.transport.listen(kRdmaPort).ok());
+}
+
+TEST(RdmaCores, ADeviceThatGoesEndsTheConnectionsOfBoth) {
+  TwoCores rig;
+  for (int i = 0; i < 4; ++i) {
+    (void)rig.connect();
+  }
+  rig.rdma.remove(*rig.device);
+  rig.turn();
+  rig.turn();
+  for (const auto& core : rig.cores) {
+    EXPECT_EQ(core->ended, 2u);
+    for (const verbs::ConnectionId connection : core->connections) {
+      core->transport.destroy(connection);
+    }
+  }
+  rig.turn();
+  EXPECT_EQ(rig.device->closes, rig.device->opens);
+  EXPECT_EQ(rig.count(DeviceEvent::kDeviceRemoved), 1u) << "it is one device, however many cores have it";
 }
 
 }  // namespace

@@ -275,8 +275,8 @@ TEST(DoctorRdma, ADeviceWithoutAnAddressIsReachedByNobody) {
                  "ip address add ADDRESS/PREFIX dev eth0");
 }
 
-// Each device has its own registration, and the kernel counts them all.
-TEST(DoctorRdma, MemoryToLockIsCountedForEachDevice) {
+// Each device has its own registration by each poll core, and the kernel counts them all.
+TEST(DoctorRdma, MemoryToLockIsCountedForEachDeviceAndCore) {
   Facts facts = over_verbs("rxe0", kOnEth0);
   facts.capabilities.ipc_lock = false;
   const uint64_t bytes = registered_bytes(facts.config);
@@ -292,6 +292,11 @@ TEST(DoctorRdma, MemoryToLockIsCountedForEachDevice) {
   facts.memlock_bytes = 3 * bytes - 1;
   expect_finding(facts, "rdma_memory", Severity::kFault, "which 3 RDMA devices have registered", "LimitMEMLOCK=infinity");
   facts.memlock_bytes = 3 * bytes;
+  expect_finding(facts, "rdma_memory", Severity::kFine, "", "");
+  facts.config.dataplane.poll_lcores = {1, 2};
+  facts.memlock_bytes = 6 * registered_bytes(facts.config) - 1;
+  expect_finding(facts, "rdma_memory", Severity::kFault, "which 3 RDMA devices have registered for 2 poll cores", "");
+  *facts.memlock_bytes += 1;
   expect_finding(facts, "rdma_memory", Severity::kFine, "", "");
 }
 
