@@ -18,6 +18,7 @@
 #include "dataplane/heap_pools.h"
 #include "dataplane/poll_core.h"
 #include "dataplane/shared_rate_limiter.h"
+#include "dataplane/shared_rate_shares.h"
 #include "dataplane/wakeup.h"
 #include "dataplane/worker_pool.h"
 #include "gateway/config_ids.h"
@@ -80,7 +81,7 @@ class DataPath {
   uint64_t qpn_key_ = 0;
   std::unique_ptr<gateway::ConnectionQuota> quota_;
   std::unique_ptr<gateway::ConnectionQuota> client_quota_;
-  gateway::OwnedRates<SharedRateLimiter> rates_;
+  gateway::OwnedRates<SharedRateLimiter, SharedRateShares> rates_;
   std::vector<std::unique_ptr<PollCore>> cores_;
   std::vector<GatewayApp*> apps_;  // of cores_, in their order
 };

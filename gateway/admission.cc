@@ -32,7 +32,7 @@ std::unique_ptr<ConnectionQuota> own_client_quota(const GatewayOptions& options)
 Admission::Admission(const GatewayOptions& options, GatewayStats& stats)
     : stats_(stats),
       clients_(options.clients),
-      own_rates_(options.rates == nullptr ? std::make_unique<OwnedRates<LocalRateLimiter>>() : nullptr),
+      own_rates_(options.rates == nullptr ? std::make_unique<OwnedRates<LocalRateLimiter, rpcrdma::LocalRateShares>>() : nullptr),
       rates_(options.rates == nullptr ? own_rates_->rates() : *options.rates),
       lines_(rates_.listeners, rates_.clients, *rates_.shares),
       budgets_(kClientIdsMax),

@@ -52,8 +52,8 @@ class Admission {
   void set_weights();
 
   GatewayStats& stats_;
-  std::vector<ClientClassOptions> clients_;                  // by ClientIds, with room for all that there may be
-  std::unique_ptr<OwnedRates<LocalRateLimiter>> own_rates_;  // nullptr when they are shared
+  std::vector<ClientClassOptions> clients_;  // by ClientIds, with room for all that there may be
+  std::unique_ptr<OwnedRates<LocalRateLimiter, rpcrdma::LocalRateShares>> own_rates_;  // nullptr when they are shared
   const Rates& rates_;
   rpcrdma::RateLines lines_;
   uint32_t listener_count_ = 0;

@@ -86,8 +86,8 @@ struct Rates {
   rpcrdma::RateShares* shares = nullptr;
 };
 
-// With limiters of this kind.
-template <typename Limiter>
+// With limiters and shares of this kind.
+template <typename Limiter, typename Shares>
 class OwnedRates {
  public:
   OwnedRates() {
@@ -104,7 +104,7 @@ class OwnedRates {
 
  private:
   std::array<Limiter, size_t{2} * (kListenerIdsMax + kClientIdsMax)> limiters_;
-  rpcrdma::RateShares shares_{kListenerIdsMax, kClientIdsMax + 1};
+  Shares shares_{kListenerIdsMax, kClientIdsMax + 1};
   Rates rates_;
 };
 

@@ -22,7 +22,7 @@ class Successor {
   Successor(int argc, char** argv);
 
   // Runs the program once with `arguments` besides, which tell it to say by its exit status whether it can follow. False, and one
-  // sentence in `problem`: it is not there, it says no, or it has said nothing within `patience`. The caller stands still meanwhile.
+  // sentence in `problem`: it is not there, it says no, or it has said nothing within `patience`. The caller waits.
   [[nodiscard]] bool can_follow(const std::vector<std::string>& arguments, std::string& problem,
                                 std::chrono::milliseconds patience = std::chrono::seconds(3)) const;
   // Becomes it. The caller has no other thread. Returns when that failed, with one sentence.

@@ -39,7 +39,7 @@ Duration SharedRates::cost(uint64_t call_bytes) const {
 }
 
 bool RateLine::may_pass(Instant now) const {
-  return listener_->shared->lines_waiting.load(std::memory_order_relaxed) == 0 && section_->waiting == 0 && next_at() <= now;
+  return shares_->lines_waiting(listener_->number) == 0 && section_->waiting == 0 && next_at() <= now;
 }
 
 void RateLine::stand_in(RateWaiter& waiter) {
@@ -53,7 +53,7 @@ void RateLine::stand_in(RateWaiter& waiter) {
     listener_->waiting.push_back(*this);
     ++listener_->lines_waiting;
     ++section_->waiting;
-    RateShares::begin_to_wait(*listener_->shared, *shared_);
+    shares_->begin_to_wait(listener_->number, column_);
   }
   waiters_.push_back(waiter);
 }
@@ -73,7 +73,7 @@ void RateLine::emptied() {
   unlink();
   --listener_->lines_waiting;
   --section_->waiting;
-  RateShares::end_to_wait(*listener_->shared, *shared_);
+  shares_->end_to_wait(listener_->number, column_);
   if (listener_->waiting.empty()) {
     listener_->unlink();
   }
@@ -84,7 +84,7 @@ void RateLine::charge(Instant now, uint64_t call_bytes) {
   if (section_->rates != nullptr) {
     section_->rates->charge(now, call_bytes);
   }
-  RateShares::go(*listener_->shared, *shared_, weighed(call_bytes));
+  shares_->go(listener_->number, column_, weighed(call_bytes));
 }
 
 void RateLine::settle(Instant now, uint64_t charged_bytes, uint64_t used_bytes) {
@@ -92,7 +92,7 @@ void RateLine::settle(Instant now, uint64_t charged_bytes, uint64_t used_bytes) 
   if (section_->rates != nullptr) {
     section_->rates->settle(now, charged_bytes, used_bytes);
   }
-  shared_->clock.fetch_add(weighed(used_bytes) - weighed(charged_bytes), std::memory_order_relaxed);
+  shares_->settle(listener_->number, column_, weighed(used_bytes) - weighed(charged_bytes));
 }
 
 void RateLine::count_postponed() {
@@ -119,7 +119,6 @@ RateLines::RateLines(std::span<const SharedRates> of_listeners, std::span<const 
       listeners_(of_listeners.size()) {
   for (size_t i = 0; i < of_listeners.size(); ++i) {
     listeners_[i].rates = &of_listeners[i];
-    listeners_[i].shared = &shares.listener(i);
     listeners_[i].number = static_cast<uint32_t>(i);
   }
   for (size_t i = 0; i < of_sections.size(); ++i) {
@@ -135,7 +134,8 @@ RateLine& RateLines::line(uint32_t listener, std::optional<uint32_t> section) {
     line->lines_ = this;
     line->listener_ = &listeners_[listener];
     line->section_ = &sections_[column];
-    line->shared_ = &shares_.line(listener, column);
+    line->shares_ = &shares_;
+    line->column_ = static_cast<uint32_t>(column);
     line->refresh();
   }
   return *line;
@@ -162,14 +162,12 @@ RateLine* RateLines::first_of(RateLine::Listener& listener, Instant now) {
 
 // None of this core is further behind than `line` and may go.
 bool RateLines::gives_way(const RateLine::Listener& listener, const RateLine& line, Instant now) const {
-  if (listener.shared->lines_waiting.load(std::memory_order_relaxed) <= listener.lines_waiting ||
-      line.next_at() + kGiveWay <= now) {
+  if (shares_.lines_waiting(listener.number) <= listener.lines_waiting || line.next_at() + kGiveWay <= now) {
     return false;
   }
   const int64_t clock = line.clock();
   for (size_t i = 0; i < sections_.size(); ++i) {
-    const RateShares::Line& other = shares_.line(listener.number, i);
-    if (other.cores_waiting.load(std::memory_order_relaxed) > 0 && other.clock.load(std::memory_order_relaxed) < clock &&
+    if (shares_.is_waiting(listener.number, i) && shares_.clock(listener.number, i) < clock &&
         (sections_[i].rates == nullptr || sections_[i].rates->next_at() <= now)) {
       return true;
     }

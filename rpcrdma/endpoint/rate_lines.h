@@ -8,8 +8,8 @@
 // first. Nobody saves up: a line that has asked for less than its share begins where the others are. Lines whose own section has
 // to wait are passed by. Listeners take turns, for a section that comes in by several.
 // The rates are those of all cores together (RateLimiter), and so are the clocks (RateShares): a line gives way to one on another
-// core that is further behind, for kGiveWay at most, since that core may stand still. Between lines of one section on several cores,
-// and for a section's own rate, whoever comes first goes first.
+// core that is further behind, for kGiveWay at most, since that core may stand still. Between lines of one section on several
+// cores, and for a section's own rate, whoever comes first goes first.
 #pragma once
 
 #include <cstdint>
@@ -70,7 +70,6 @@ class RateLine : public ListNode<RateLineTag> {
   friend class RateLines;
   struct Listener : ListNode<RatedListenerTag> {
     const SharedRates* rates = nullptr;
-    RateShares::Listener* shared = nullptr;
     uint32_t number = 0;
     IntrusiveList<RateLine, RateLineTag> waiting;  // lines with waiters
     uint32_t lines_waiting = 0;                    // their count
@@ -84,7 +83,7 @@ class RateLine : public ListNode<RateLineTag> {
 
   [[nodiscard]] Instant next_at() const;
   [[nodiscard]] int64_t weighed(uint64_t call_bytes) const;
-  [[nodiscard]] int64_t clock() const { return shared_->clock.load(std::memory_order_relaxed); }
+  [[nodiscard]] int64_t clock() const { return shares_->clock(listener_->number, column_); }
   void refresh();
   void emptied();
 
@@ -92,7 +91,8 @@ class RateLine : public ListNode<RateLineTag> {
   Listener* listener_ = nullptr;
   Section* section_ = nullptr;
   bool is_on_ = false;
-  RateShares::Line* shared_ = nullptr;
+  RateShares* shares_ = nullptr;
+  uint32_t column_ = 0;  // the section's number there
   IntrusiveList<RateWaiter, RateWaiterTag> waiters_;
 };
 

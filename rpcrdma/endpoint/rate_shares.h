@@ -1,67 +1,79 @@
-// What the poll cores tell each other of the lines for a listener's rate, so that sections share it by their weights whichever core
-// their connections are on: how far the clock of each line is, and where somebody waits. Atomic words, no lock; any thread.
+// What poll cores tell each other of the lines for a listener's rate, so that sections share it by their weights whichever core
+// their connections are on: how far the clock of each line is, and where somebody waits. A line is named by listener and section.
 #pragma once
 
 #include <algorithm>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
+#include <vector>
 
 namespace cw::rpcrdma {
 
 class RateShares {
  public:
-  // Of one listener and one section, on all cores.
-  struct Line {
-    std::atomic<int64_t> clock{0};  // weighed nanoseconds of the listener's rate
-    std::atomic<uint32_t> cores_waiting{0};
-  };
-  struct Listener {
-    std::atomic<int64_t> clock{0};  // where the line was that last went
-    std::atomic<uint32_t> lines_waiting{0};
-  };
+  RateShares() = default;
+  virtual ~RateShares() = default;
+  RateShares(const RateShares&) = delete;
+  RateShares& operator=(const RateShares&) = delete;
 
-  // `sections`: with one for those that are of none.
-  RateShares(size_t listeners, size_t sections)
-      : listener_count_(listeners),
-        sections_(sections),
-        lines_(std::make_unique<Line[]>(listeners * sections)),
-        listeners_(std::make_unique<Listener[]>(listeners)) {}
+  // Weighed nanoseconds of the listener's rate.
+  [[nodiscard]] virtual int64_t clock(size_t listener, size_t section) const = 0;
+  // Somebody waits in it, on whatever core.
+  [[nodiscard]] virtual bool is_waiting(size_t listener, size_t section) const = 0;
+  // Of all cores together: a line counts on each core where somebody waits in it.
+  [[nodiscard]] virtual uint32_t lines_waiting(size_t listener) const = 0;
 
-  [[nodiscard]] Line& line(size_t listener, size_t section) { return lines_[listener * sections_ + section]; }
-  [[nodiscard]] Listener& listener(size_t listener) { return listeners_[listener]; }
-
+  virtual void begin_to_wait(size_t listener, size_t section) = 0;
+  virtual void end_to_wait(size_t listener, size_t section) = 0;
+  // A call goes, and moves the clock by so much: from where the line was that last went, if it is behind that.
+  virtual void go(size_t listener, size_t section, int64_t weighed) = 0;
+  // It cost so much more, or less.
+  virtual void settle(size_t listener, size_t section, int64_t weighed) = 0;
   // All clocks stand together again.
-  void forget() {
-    const auto reset = [](auto& owner) { owner.clock.store(0, std::memory_order_relaxed); };
-    std::for_each_n(lines_.get(), listener_count_ * sections_, reset);
-    std::for_each_n(listeners_.get(), listener_count_, reset);
-  }
+  virtual void forget() = 0;
+};
 
-  static void begin_to_wait(Listener& listener, Line& line) {
-    line.cores_waiting.fetch_add(1, std::memory_order_relaxed);
-    listener.lines_waiting.fetch_add(1, std::memory_order_relaxed);
+// Of one core.
+class LocalRateShares final : public RateShares {
+ public:
+  // `sections`: with one for those that are of none.
+  LocalRateShares(size_t listeners, size_t sections) : sections_(sections), lines_(listeners * sections), listeners_(listeners) {}
+
+  [[nodiscard]] int64_t clock(size_t listener, size_t section) const override { return lines_[at(listener, section)].clock; }
+  [[nodiscard]] bool is_waiting(size_t listener, size_t section) const override {
+    return lines_[at(listener, section)].waiting > 0;
   }
-  static void end_to_wait(Listener& listener, Line& line) {
-    line.cores_waiting.fetch_sub(1, std::memory_order_relaxed);
-    listener.lines_waiting.fetch_sub(1, std::memory_order_relaxed);
+  [[nodiscard]] uint32_t lines_waiting(size_t listener) const override { return listeners_[listener].waiting; }
+  void begin_to_wait(size_t listener, size_t section) override {
+    ++lines_[at(listener, section)].waiting;
+    ++listeners_[listener].waiting;
   }
-  // A call of this line goes, and moves its clock by so much: from where the others are, if it is behind them.
-  static void go(Listener& listener, Line& line, int64_t weighed) {
-    int64_t others = listener.clock.load(std::memory_order_relaxed);
-    int64_t own = line.clock.load(std::memory_order_relaxed);
-    while (!line.clock.compare_exchange_weak(own, std::max(own, others) + weighed, std::memory_order_relaxed)) {
-    }
-    while (others < own && !listener.clock.compare_exchange_weak(others, own, std::memory_order_relaxed)) {
-    }
+  void end_to_wait(size_t listener, size_t section) override {
+    --lines_[at(listener, section)].waiting;
+    --listeners_[listener].waiting;
+  }
+  void go(size_t listener, size_t section, int64_t weighed) override {
+    int64_t& own = lines_[at(listener, section)].clock;
+    own = std::max(own, listeners_[listener].clock);
+    listeners_[listener].clock = own;
+    own += weighed;
+  }
+  void settle(size_t listener, size_t section, int64_t weighed) override { lines_[at(listener, section)].clock += weighed; }
+  void forget() override {
+    std::ranges::for_each(lines_, [](Row& row) { row.clock = 0; });
+    std::ranges::for_each(listeners_, [](Row& row) { row.clock = 0; });
   }
 
  private:
-  size_t listener_count_;
+  struct Row {
+    int64_t clock = 0;
+    uint32_t waiting = 0;
+  };
+  [[nodiscard]] size_t at(size_t listener, size_t section) const { return listener * sections_ + section; }
+
   size_t sections_;
-  std::unique_ptr<Line[]> lines_;
-  std::unique_ptr<Listener[]> listeners_;
+  std::vector<Row> lines_;
+  std::vector<Row> listeners_;  // clock: where the line was that last went
 };
 
 }  // namespace cw::rpcrdma

@@ -116,7 +116,7 @@ struct Made {
   node::NodeOptions node;
   std::unique_ptr<gateway::ConnectionQuota> quota;
   std::unique_ptr<gateway::ConnectionQuota> quota_of_clients;
-  gateway::OwnedRates<LocalRateLimiter> rates;
+  gateway::OwnedRates<LocalRateLimiter, rpcrdma::LocalRateShares> rates;
   gateway::PortBook source_ports{1, 1};
   gateway::GatewayOptions gateway;
   node::RoceOptions roce;

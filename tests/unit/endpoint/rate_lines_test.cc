@@ -7,8 +7,6 @@
 #include <array>
 #include <deque>
 #include <string>
-#include <thread>
-#include <vector>
 
 namespace cw::rpcrdma {
 namespace {
@@ -85,7 +83,7 @@ class RateLinesTest : public testing::Test {
   std::array<LocalRateLimiter, 2 * (kListeners + kSections)> limiters;
   std::array<SharedRates, kListeners> of_listeners;
   std::array<SharedRates, kSections> of_sections;
-  RateShares shares{kListeners, kSections + 1};
+  LocalRateShares shares{kListeners, kSections + 1};
   RateLines lines{of_listeners, of_sections, shares};
   RateLines other_core{of_listeners, of_sections, shares};
   std::deque<Client> clients;
@@ -371,37 +369,6 @@ TEST_F(RateLinesTest, WithoutARateOfItsListenerALineGivesNoWay) {
   Client& quick = add_on(other_core, 0, 1);
   run_both(100);
   EXPECT_GE(quick.calls, 98u);
-}
-
-// Nothing that several threads do to one clock is lost, and it never goes back.
-TEST(RateShares, ThreadsMoveOneClock) {
-  RateShares shares(1, 2);
-  RateShares::Listener& listener = shares.listener(0);
-  constexpr int kCalls = 20'000;
-  std::vector<std::thread> threads;
-  for (size_t i = 0; i < 4; ++i) {
-    threads.emplace_back([&, i] {
-      RateShares::Line& line = shares.line(0, i % 2);
-      int64_t before = 0;
-      for (int call = 0; call < kCalls; ++call) {
-        RateShares::begin_to_wait(listener, line);
-        RateShares::go(listener, line, 3);
-        RateShares::end_to_wait(listener, line);
-        const int64_t clock = listener.clock.load();
-        EXPECT_GE(clock, before);
-        before = clock;
-      }
-    });
-  }
-  for (std::thread& thread : threads) {
-    thread.join();
-  }
-  EXPECT_EQ(listener.lines_waiting.load(), 0u);
-  for (size_t i = 0; i < 2; ++i) {
-    EXPECT_EQ(shares.line(0, i).cores_waiting.load(), 0u);
-    EXPECT_GE(shares.line(0, i).clock.load(), 2 * kCalls * 3);
-    EXPECT_LE(shares.line(0, i).clock.load(), 4 * kCalls * 3);
-  }
 }
 
 }  // namespace
