@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 from drill import PORT, BackendInTrouble, gateway_before
-from harness import CPUS, Box, Gateway, Load, expect, expect_equal, free_tcp_address
+from harness import CPUS, Box, Gateway, Load, Skip, expect, expect_equal, free_tcp_address
 from lab.daemon import wait_until
 from service_cases import managed
 
@@ -89,6 +89,63 @@ def calls_are_answered_first(box: Box) -> None:
     backend.close()
 
 
+def on_two_cores(box: Box) -> None:
+    """Each core has its connections again, whichever received their frames."""
+    if len(CPUS) < 2:
+        raise Skip("takes two CPUs")
+    gateway = box.gateway(cpus=f"{CPUS[0]}, {CPUS[1]}", main_cpu=str(CPUS[0]))
+    gateway.start_ready()
+    load = box.load(*PATIENT, connections=16, window=2, seconds=10)
+    load.wait_connected()
+
+    def by_core() -> list[float]:
+        metrics = gateway.metrics()
+        return [metrics.total("causeway_lcore_connections", lcore=str(cpu)) for cpu in CPUS[:2]]
+
+    before = by_core()
+    expect(min(before) > 0, f"connections by core: {before}")
+    for _ in range(2):
+        time.sleep(0.5)
+        done = _restart(box, gateway)
+        expect("16 of 16 connections went on" in done.stdout, done.stdout + done.stderr)
+        expect_equal("connections by core", by_core(), before)
+    _expect_unnoticed(load, 16)
+    gateway.terminate()
+
+
+def who_stands_still_stays_behind(box: Box) -> None:
+    """A client that acknowledges nothing keeps the others waiting for half a second. It is told that its connection is over."""
+    port = f'[[port]]\ndevice = "{box.device("server", "still", 1)}"\nmtu = 4500\naddresses = ["10.9.1.1/24"]\n'
+    gateway = box.gateway(extra=port)
+    gateway.start_ready()
+    lively = box.load(*PATIENT, connections=2, window=4, seconds=12)
+    lively.wait_connected()
+    # Replies of many packets, so that it stands still within one.
+    still = box.load(
+        "--device",
+        box.device("client", "still"),
+        name="still",
+        operation="source",
+        size=1 << 20,
+        connections=1,
+        window=8,
+        seconds=60,
+        network=1,
+    )
+    still.wait_connected()
+    time.sleep(0.5)
+    still.signal(signal.SIGSTOP)
+    time.sleep(0.1)
+    done = _restart(box, gateway)
+    expect_equal(f"exit status of restart, which said {done.stdout!r} {done.stderr!r}", done.returncode, BAD_NEWS)
+    expect("2 of 3 connections went on" in done.stdout, done.stdout)
+    still.signal(signal.SIGCONT)
+    still.wait_for_line("lost", 30)
+    still.kill()
+    _expect_unnoticed(lively, 2)
+    gateway.terminate()
+
+
 def who_cannot_follow_is_refused(box: Box) -> None:
     """A configuration with a mistake, or for other poll cores: one sentence, and the gateway goes on as it was."""
     gateway = box.gateway()
@@ -159,10 +216,17 @@ def iwarp_connects_anew(box: Box) -> None:
 
 
 # Connections are handed over within half a second, or not.
-ALONE = ("a restart that clients of RoCE notice as a pause", "a restart answers first what has been called")
+ALONE = (
+    "a restart that clients of RoCE notice as a pause",
+    "a restart answers first what has been called",
+    "a restart on two poll cores",
+    "a restart leaves behind who stands still, and nobody else",
+)
 
 CASES = [
     ("a restart that clients of RoCE notice as a pause", nobody_notices),
+    ("a restart on two poll cores", on_two_cores),
+    ("a restart leaves behind who stands still, and nobody else", who_stands_still_stays_behind),
     ("a restart answers first what has been called", calls_are_answered_first),
     ("a restart that nobody could follow is refused", who_cannot_follow_is_refused),
     ("an upgrade: the program that is installed follows", an_upgrade),
