@@ -91,7 +91,7 @@ class Answers {
     return access_->tls() == nullptr ? nullptr : std::make_unique<TlsChannel>(access_->tls(), fd);
   }
 
-  std::string answer_to(const HttpRequest& request, int fd) {
+  HttpReply answer_to(const HttpRequest& request, int fd) {
     if (is_misdirected(request)) {
       return http_answer({.status = HttpStatus::kMisdirectedRequest, .content_type = kPlainText, .body = kWrongHost},
                          request.head_only);
@@ -142,7 +142,7 @@ class Answers {
   }
 
   // A browser asks without a password first, to learn that one is wanted: that is no news.
-  static std::string password_answer(const HttpRequest& request, int fd) {
+  static HttpReply password_answer(const HttpRequest& request, int fd) {
     if (!request.authorization.empty()) {
       log_warning("metrics: {} gave a wrong user name or password", control::to_string(peer_of(fd)));
     }
@@ -152,16 +152,16 @@ class Answers {
                        request.head_only);
   }
 
-  static std::string index_answer(const HttpRequest& request) {
+  static HttpReply index_answer(const HttpRequest& request) {
     const std::string text = index_text("off; [metrics] page = true in the configuration turns it on");
     return http_answer({.content_type = kPlainText, .body = text}, request.head_only);
   }
 
-  static std::string refusal(HttpStatus status, bool head_only) {
+  static HttpReply refusal(HttpStatus status, bool head_only) {
     return http_answer({.status = status, .content_type = kPlainText, .body = "see /metrics\n"}, head_only);
   }
 
-  static std::string probe_answer(bool fine, const std::string& text, bool head_only) {
+  static HttpReply probe_answer(bool fine, const std::string& text, bool head_only) {
     const HttpStatus status = fine ? HttpStatus::kOk : HttpStatus::kServiceUnavailable;
     return http_answer({.status = status, .content_type = kPlainText, .body = text + '\n'}, head_only);
   }
@@ -176,7 +176,7 @@ class Answers {
     return cached_health_;
   }
 
-  std::string metrics_answer(const HttpRequest& request) {
+  HttpReply metrics_answer(const HttpRequest& request) {
     const Clock::time_point now = Clock::now();
     if (!cached_at_ || now - *cached_at_ > std::chrono::nanoseconds(MetricsServer::kCacheTime.to_ns())) {
       families_ = metrics_.Collect();
@@ -271,9 +271,9 @@ class HttpSession final : public StreamSession {
       }
       in_.append(buffer.data(), static_cast<size_t>(got));
       if (http_is_complete(in_)) {
-        answer(answers_.answer_to(http_parse(in_), fd()));
+        answer(answers_.answer_to(http_parse(in_), fd()).bytes);
       } else if (in_.size() > MetricsServer::kRequestBytesMax) {
-        answer(answers_.answer_to({HttpStatus::kRequestTooLong}, fd()));
+        answer(answers_.answer_to({HttpStatus::kRequestTooLong}, fd()).bytes);
       }
     } while (channel_ != nullptr && phase_ == Phase::kRequest);
   }
