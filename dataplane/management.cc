@@ -37,7 +37,8 @@ Management::Management(const Settings& settings, DataPath& path, const control::
     : config_(settings.config),
       checks_(config_.backends, path.numbers(), static_cast<uint32_t>(path.apps().size()),
               [&path](uint32_t core, const gateway::CoreMessage& message) { return path.apps()[core]->tell(message); }),
-      collector_(metric_sources(config_, settings.version.c_str(), path.apps(), path.ports(), flags_, checks_, path.numbers())),
+      collector_(metric_sources(config_, settings.version.c_str(), path.apps(), path.ports(), flags_, checks_, path.numbers(),
+                                web_refusals_)),
       view_(config_, settings.version, path.apps(), collector_, path.ports(), flags_, checks_, path.numbers()),
       page_(config_.metrics.listen ? std::make_unique<Page>(collector_, view_, config_.metrics.page) : nullptr),
       drain_(path.apps(), flags_),
@@ -77,9 +78,11 @@ bool Management::listen(std::string& problem) {
     return false;
   }
   if (config_.metrics.listen) {
-    metrics_ = telemetry::MetricsServer::start(
-        {.listen = *config_.metrics.listen, .page = &page_->page, .web_config = config_.metrics.web_config}, collector_,
-        collector_, problem);
+    metrics_ = telemetry::MetricsServer::start({.listen = *config_.metrics.listen,
+                                                .page = &page_->page,
+                                                .web_config = config_.metrics.web_config,
+                                                .refusals = &web_refusals_},
+                                               collector_, collector_, problem);
     return metrics_ != nullptr;
   }
   return true;

@@ -27,6 +27,7 @@
 #include "telemetry/history_recorder.h"
 #include "telemetry/live_page.h"
 #include "telemetry/metrics_server.h"
+#include "telemetry/web_refusals.h"
 
 namespace cw::dataplane {
 
@@ -72,6 +73,7 @@ class Management {
   const control::Config& config_;
   telemetry::GatewayFlags flags_;
   HealthChecks checks_;
+  telemetry::WebRefusals web_refusals_;
   telemetry::Collector collector_;
   std::optional<TelemetryCommands> telemetry_commands_;
   LiveView view_;

@@ -88,7 +88,8 @@ telemetry::Limits metric_limits(const control::Config& config) {
 
 telemetry::MetricSources metric_sources(const control::Config& config, const char* version, std::span<GatewayApp* const> apps,
                                         std::span<const std::unique_ptr<Port>> ports, const telemetry::GatewayFlags& flags,
-                                        const control::ServerChecks& checks, const gateway::ConfigIds& numbers) {
+                                        const control::ServerChecks& checks, const gateway::ConfigIds& numbers,
+                                        const telemetry::WebRefusals& web_refusals) {
   telemetry::MetricSources sources;
   sources.build = {version, "", rte_version(), __VERSION__};
   sources.instance = config.gateway.instance;
@@ -108,6 +109,7 @@ telemetry::MetricSources metric_sources(const control::Config& config, const cha
   sources.limits = metric_limits(config);
   sources.flags = &flags;
   sources.checks = &checks;
+  sources.web_refusals = &web_refusals;
   return sources;
 }
 

@@ -23,12 +23,13 @@ namespace cw::dataplane {
                                                                    const gateway::ConfigIds& numbers);
 [[nodiscard]] std::vector<telemetry::NamedSource> client_sources(const control::Config& config,
                                                                  const gateway::ConfigIds& numbers);
-// Keeps references to `apps`, which are in order of DataplaneConfig::poll_lcores, `flags` and `checks`. The revision of the
-// build is not known here and stays empty.
+// Keeps references to `apps`, which are in order of DataplaneConfig::poll_lcores, `flags`, `checks` and `web_refusals`. The
+// revision of the build is not known here and stays empty.
 [[nodiscard]] telemetry::MetricSources metric_sources(const control::Config& config, const char* version,
                                                       std::span<GatewayApp* const> apps,
                                                       std::span<const std::unique_ptr<Port>> ports,
                                                       const telemetry::GatewayFlags& flags, const control::ServerChecks& checks,
-                                                      const gateway::ConfigIds& numbers);
+                                                      const gateway::ConfigIds& numbers,
+                                                      const telemetry::WebRefusals& web_refusals);
 
 }  // namespace cw::dataplane

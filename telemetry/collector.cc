@@ -211,6 +211,16 @@ void add_gateway(const MetricSources& sources, const Health& health, std::vector
   families.push_back({kLogLost.name, kLogLost.help, MetricType::Counter, {sample({}, static_cast<double>(log_lost()))}});
 }
 
+void add_web(const WebRefusals* refusals, std::vector<MetricFamily>& families) {
+  MetricFamily refused{kWebRefused.name, kWebRefused.help, MetricType::Counter, {}};
+  for (size_t i = 0; i < kWebRefusalCount; ++i) {
+    const auto reason = static_cast<WebRefusal>(i);
+    const uint64_t count = refusals == nullptr ? 0 : refusals->of(reason);
+    refused.metric.push_back(sample({{"reason", to_string(reason)}}, static_cast<double>(count)));
+  }
+  families.push_back(std::move(refused));
+}
+
 void add_ports(const MetricSources& sources, std::vector<MetricFamily>& families) {
   MetricFamily ports{kPortInfo.name, kPortInfo.help, MetricType::Gauge, {}};
   for (size_t i = 0; i < sources.ports.size(); ++i) {
@@ -405,6 +415,7 @@ std::vector<MetricFamily> Collector::Collect() const {
   const Health health = judge(refresh(), ports);
   std::vector<MetricFamily> families;
   add_gateway(sources_, health, families);
+  add_web(sources_.web_refusals, families);
   add_ports(sources_, families);
   std::ranges::move(of_rdma_ports, std::back_inserter(families));
   add_limits(sources_.limits, families);

@@ -23,6 +23,7 @@
 #include "telemetry/process_metrics.h"
 #include "telemetry/rdma_port_metrics.h"
 #include "telemetry/snapshot.h"
+#include "telemetry/web_refusals.h"
 
 namespace cw::telemetry {
 
@@ -122,6 +123,7 @@ struct MetricSources {
   std::string rdma_folder = kRdmaFolder;          // where the kernel has RDMA devices
   const GatewayFlags* flags = nullptr;            // outlives the collector; null: all false
   const control::ServerChecks* checks = nullptr;  // outlives the collector; null: no servers
+  const WebRefusals* web_refusals = nullptr;      // outlives the collector; null: all 0
 };
 
 class Collector final : public prometheus::Collectable, public HealthSource {

@@ -241,7 +241,7 @@ bool http_host_is_loopback(std::string_view host) {
   return address && control::is_loopback(*address);
 }
 
-std::string http_answer(const HttpAnswer& answer, bool head_only) {
+HttpReply http_answer(const HttpAnswer& answer, bool head_only) {
   std::string text = fmt::format("HTTP/1.1 {} {}\r\n", static_cast<uint32_t>(answer.status), reason_phrase(answer.status));
   if (answer.status == HttpStatus::kMethodNotAllowed) {
     text += "Allow: GET, HEAD\r\n";
@@ -266,7 +266,7 @@ std::string http_answer(const HttpAnswer& answer, bool head_only) {
   if (!head_only && answer.status != HttpStatus::kNotModified) {
     text += answer.body;
   }
-  return text;
+  return {answer.status, std::move(text)};
 }
 
 }  // namespace cw::telemetry

@@ -49,6 +49,12 @@ struct HttpAnswer {
   bool gzip = false;           // the body is compressed
 };
 
+// An answer as it goes over the wire.
+struct HttpReply {
+  HttpStatus status = HttpStatus::kOk;  // that the bytes say
+  std::string bytes;
+};
+
 // True when `received` holds a request line and all header fields.
 [[nodiscard]] bool http_is_complete(std::string_view received);
 // Judges a complete request; it may hold anything. Two Host fields are a bad request.
@@ -60,9 +66,9 @@ struct HttpAnswer {
 // Whether a Host field names this machine by a loopback address or as localhost, with or without a port. Another name can be
 // one that a web site has made point here, to read with its visitor's browser what is meant for this machine alone.
 [[nodiscard]] bool http_host_is_loopback(std::string_view host);
-// The answer as it goes over the wire; the connection ends after it. kMethodNotAllowed names the methods that
-// are, kUnauthorized asks for a name and a password, kTooManyRequests says when to come again. A browser is
-// told to take the content for what it is called, to load nothing from elsewhere, and to show it in no frame.
-[[nodiscard]] std::string http_answer(const HttpAnswer& answer, bool head_only);
+// The connection ends after it. kMethodNotAllowed names the methods that are, kUnauthorized asks for a name and a password,
+// kTooManyRequests says when to come again. A browser is told to take the content for what it is called, to load nothing from
+// elsewhere, and to show it in no frame.
+[[nodiscard]] HttpReply http_answer(const HttpAnswer& answer, bool head_only);
 
 }  // namespace cw::telemetry

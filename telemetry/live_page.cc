@@ -24,15 +24,15 @@ std::optional<uint64_t> to_number(std::string_view text) {
   return error == std::errc() && end == text.data() + text.size() ? std::optional(number) : std::nullopt;
 }
 
-std::string refusal(const HttpRequest& request, HttpStatus status, std::string_view text) {
+HttpReply refusal(const HttpRequest& request, HttpStatus status, std::string_view text) {
   return http_answer({.status = status, .content_type = kText, .body = text}, request.head_only);
 }
 
-std::string json_answer(const HttpRequest& request, std::string_view json) {
+HttpReply json_answer(const HttpRequest& request, std::string_view json) {
   return http_answer({.content_type = kJsonType, .body = json}, request.head_only);
 }
 
-std::string file_answer(const HttpRequest& request, const PageAsset& asset) {
+HttpReply file_answer(const HttpRequest& request, const PageAsset& asset) {
   // A list of several is never sent by those who have this one.
   const bool known = request.if_none_match == asset.etag;
   return http_answer({.status = known ? HttpStatus::kNotModified : HttpStatus::kOk,
@@ -89,7 +89,7 @@ std::string index_text(std::string_view about_page) {
 LivePage::LivePage(const Collector& collector, const History& history, control::GatewayView& view)
     : collector_(collector), history_(history), view_(view) {}
 
-std::string LivePage::answer(const HttpRequest& request) {
+HttpReply LivePage::answer(const HttpRequest& request) {
   switch (request.page) {
     case HttpPage::kAsset:
       return answer_asset(request);
@@ -102,7 +102,7 @@ std::string LivePage::answer(const HttpRequest& request) {
   }
 }
 
-std::string LivePage::answer_index(const HttpRequest& request) const {
+HttpReply LivePage::answer_index(const HttpRequest& request) const {
   const PageAsset* page = find_asset("/");
   if (page != nullptr && request.accepts_gzip) {
     return file_answer(request, *page);
@@ -114,7 +114,7 @@ std::string LivePage::answer_index(const HttpRequest& request) const {
   return http_answer({.content_type = kText, .body = text}, request.head_only);
 }
 
-std::string LivePage::answer_asset(const HttpRequest& request) const {
+HttpReply LivePage::answer_asset(const HttpRequest& request) const {
   const PageAsset* asset = find_asset(request.path);
   if (asset == nullptr) {
     return refusal(request, HttpStatus::kNotFound, "The page is at /\n");
@@ -125,7 +125,7 @@ std::string LivePage::answer_asset(const HttpRequest& request) const {
   return file_answer(request, *asset);
 }
 
-std::string LivePage::answer_snapshot(const HttpRequest& request) {
+HttpReply LivePage::answer_snapshot(const HttpRequest& request) {
   const std::optional<SnapshotQuery> query = snapshot_query(request.query);
   if (!query) {
     return refusal(request, HttpStatus::kBadRequest,
@@ -136,7 +136,7 @@ std::string LivePage::answer_snapshot(const HttpRequest& request) {
   return json_answer(request, snapshot_json(*query));
 }
 
-std::string LivePage::answer_history(const HttpRequest& request) const {
+HttpReply LivePage::answer_history(const HttpRequest& request) const {
   const std::optional<uint64_t> since = to_number(http_query_value(request.query, "since").value_or("0"));
   if (!since) {
     return refusal(request, HttpStatus::kBadRequest, "/api/history takes since=NUMBER, the \"next\" of the last answer\n");

@@ -39,9 +39,9 @@ class LivePage {
   // Any thread. While it is off the server answers as if there were none.
   void set_on(bool on) { on_.store(on); }
   [[nodiscard]] bool is_on() const { return on_.load(); }
-  // The server's thread. The answer as it goes over the wire. Precondition: the page of `request` is kIndex, kAsset, kSnapshot or
+  // The server's thread. Precondition: the page of `request` is kIndex, kAsset, kSnapshot or
   // kHistory.
-  [[nodiscard]] std::string answer(const HttpRequest& request);
+  [[nodiscard]] HttpReply answer(const HttpRequest& request);
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -51,10 +51,10 @@ class LivePage {
     bool reversed = false;
   };
 
-  [[nodiscard]] std::string answer_index(const HttpRequest& request) const;
-  [[nodiscard]] std::string answer_asset(const HttpRequest& request) const;
-  [[nodiscard]] std::string answer_snapshot(const HttpRequest& request);
-  [[nodiscard]] std::string answer_history(const HttpRequest& request) const;
+  [[nodiscard]] HttpReply answer_index(const HttpRequest& request) const;
+  [[nodiscard]] HttpReply answer_asset(const HttpRequest& request) const;
+  [[nodiscard]] HttpReply answer_snapshot(const HttpRequest& request);
+  [[nodiscard]] HttpReply answer_history(const HttpRequest& request) const;
   [[nodiscard]] static std::optional<SnapshotQuery> snapshot_query(std::string_view query);
   void look();
   [[nodiscard]] std::string snapshot_json(const SnapshotQuery& query) const;

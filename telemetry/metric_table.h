@@ -125,6 +125,9 @@ inline constexpr MetricName kServerCheckDuration{"causeway_backend_server_check_
                                                  "How long the last check of the server took."};
 inline constexpr MetricName kLogLost{"causeway_log_lines_lost_total",
                                      "Log lines that stderr did not take: a full disk, or a reader that is gone or stuck."};
+inline constexpr MetricName kWebRefused{
+    "causeway_web_refused_total",
+    "Connections to the metrics address that did not get what they asked for, each under one reason."};
 inline constexpr MetricName kSnapshotTimeouts{
     "causeway_snapshot_timeouts_total",
     "Scrapes for which a core did not hand out its counters in time; its numbers are those of before."};

@@ -68,6 +68,31 @@ IpAddress peer_of(int fd) {
   return getpeername(fd, kernel.get(), &kernel.size) == 0 ? control::read_address(kernel.storage).address : IpAddress();
 }
 
+// Why a client whose request was answered this way has not got what it wanted. Nothing: it has.
+std::optional<WebRefusal> refusal_of(HttpStatus status, const HttpRequest& request) {
+  switch (status) {
+    case HttpStatus::kOk:
+    case HttpStatus::kNotModified:
+    case HttpStatus::kServiceUnavailable:  // what a probe wants to know
+      break;
+    case HttpStatus::kUnauthorized:
+      return request.authorization.empty() ? WebRefusal::kNoPassword : WebRefusal::kWrongPassword;
+    case HttpStatus::kTooManyRequests:
+      return WebRefusal::kPasswordRate;
+    case HttpStatus::kMisdirectedRequest:
+      return WebRefusal::kWrongHost;
+    case HttpStatus::kNotFound:
+      return WebRefusal::kNotFound;
+    case HttpStatus::kBadRequest:
+    case HttpStatus::kMethodNotAllowed:
+    case HttpStatus::kNotAcceptable:
+    case HttpStatus::kRequestTooLong:
+    case HttpStatus::kVersionNotSupported:
+      return WebRefusal::kBadRequest;
+  }
+  return std::nullopt;
+}
+
 // What the clients of one server ask: pages and probes. The server's thread alone uses it.
 class Answers {
  public:
@@ -91,7 +116,13 @@ class Answers {
     return access_->tls() == nullptr ? nullptr : std::make_unique<TlsChannel>(access_->tls(), fd);
   }
 
-  std::string answer_to(const HttpRequest& request, int fd) {
+  void count(WebRefusal reason) {
+    if (options_.refusals != nullptr) {
+      options_.refusals->count(reason);
+    }
+  }
+
+  HttpReply answer_to(const HttpRequest& request, int fd) {
     if (is_misdirected(request)) {
       return http_answer({.status = HttpStatus::kMisdirectedRequest, .content_type = kPlainText, .body = kWrongHost},
                          request.head_only);
@@ -142,7 +173,7 @@ class Answers {
   }
 
   // A browser asks without a password first, to learn that one is wanted: that is no news.
-  static std::string password_answer(const HttpRequest& request, int fd) {
+  static HttpReply password_answer(const HttpRequest& request, int fd) {
     if (!request.authorization.empty()) {
       log_warning("metrics: {} gave a wrong user name or password", control::to_string(peer_of(fd)));
     }
@@ -152,16 +183,16 @@ class Answers {
                        request.head_only);
   }
 
-  static std::string index_answer(const HttpRequest& request) {
+  static HttpReply index_answer(const HttpRequest& request) {
     const std::string text = index_text("off; [metrics] page = true in the configuration turns it on");
     return http_answer({.content_type = kPlainText, .body = text}, request.head_only);
   }
 
-  static std::string refusal(HttpStatus status, bool head_only) {
+  static HttpReply refusal(HttpStatus status, bool head_only) {
     return http_answer({.status = status, .content_type = kPlainText, .body = "see /metrics\n"}, head_only);
   }
 
-  static std::string probe_answer(bool fine, const std::string& text, bool head_only) {
+  static HttpReply probe_answer(bool fine, const std::string& text, bool head_only) {
     const HttpStatus status = fine ? HttpStatus::kOk : HttpStatus::kServiceUnavailable;
     return http_answer({.status = status, .content_type = kPlainText, .body = text + '\n'}, head_only);
   }
@@ -176,7 +207,7 @@ class Answers {
     return cached_health_;
   }
 
-  std::string metrics_answer(const HttpRequest& request) {
+  HttpReply metrics_answer(const HttpRequest& request) {
     const Clock::time_point now = Clock::now();
     if (!cached_at_ || now - *cached_at_ > std::chrono::nanoseconds(MetricsServer::kCacheTime.to_ns())) {
       families_ = metrics_.Collect();
@@ -242,6 +273,24 @@ class HttpSession final : public StreamSession {
            (waits == TlsChannel::Waits::kNothing ? is_answering() : waits == TlsChannel::Waits::kToWrite);
   }
   [[nodiscard]] bool is_asking() const { return phase_ == Phase::kRequest; }
+  void on_deadline() override {
+    const bool shakes_hands = channel_ != nullptr && !channel_->has_shaken_hands();
+    switch (phase_) {
+      case Phase::kRequest:
+        return answers_.count(shakes_hands ? WebRefusal::kHandshakeTimeout : WebRefusal::kRequestTimeout);
+      case Phase::kAnswer:
+        return answers_.count(WebRefusal::kAnswerTimeout);
+      case Phase::kLinger:  // it has its answer
+      case Phase::kDone:
+        break;
+    }
+  }
+  // It is removed next, so that another one finds room.
+  void give_way() {
+    if (phase_ == Phase::kRequest || phase_ == Phase::kAnswer) {
+      answers_.count(WebRefusal::kEvicted);
+    }
+  }
 
  protected:
   [[nodiscard]] ssize_t transmit(std::string_view bytes) override {
@@ -271,9 +320,9 @@ class HttpSession final : public StreamSession {
       }
       in_.append(buffer.data(), static_cast<size_t>(got));
       if (http_is_complete(in_)) {
-        answer(answers_.answer_to(http_parse(in_), fd()));
+        answer_to(http_parse(in_));
       } else if (in_.size() > MetricsServer::kRequestBytesMax) {
-        answer(answers_.answer_to({HttpStatus::kRequestTooLong}, fd()));
+        answer_to({HttpStatus::kRequestTooLong});
       }
     } while (channel_ != nullptr && phase_ == Phase::kRequest);
   }
@@ -284,10 +333,19 @@ class HttpSession final : public StreamSession {
       return;
     }
     log_warning("metrics: no TLS with {}: {}", control::to_string(peer_of(fd())), channel_->problem());
+    answers_.count(channel_->has_met_plain_http() ? WebRefusal::kPlainHttp : WebRefusal::kTls);
     if (channel_->has_met_plain_http()) {
       channel_.reset();
       answer(kHttpToTls);
     }
+  }
+
+  void answer_to(const HttpRequest& request) {
+    HttpReply reply = answers_.answer_to(request, fd());
+    if (const std::optional<WebRefusal> reason = refusal_of(reply.status, request)) {
+      answers_.count(*reason);
+    }
+    answer(std::move(reply.bytes));
   }
 
   void answer(std::string text) {
@@ -320,7 +378,9 @@ std::unique_ptr<StreamSession> admit(UniqueFd client, Answers& answers, StreamSe
     // The list is in order of arrival: whoever has taken longest to ask gives way, else the oldest of all.
     const auto asking =
         std::ranges::find_if(sessions, [](const auto& session) { return static_cast<const HttpSession&>(*session).is_asking(); });
-    sessions.erase(asking == sessions.end() ? sessions.begin() : asking);
+    const auto leaving = asking == sessions.end() ? sessions.begin() : asking;
+    static_cast<HttpSession&>(**leaving).give_way();
+    sessions.erase(leaving);
   }
   return std::make_unique<HttpSession>(std::move(client), answers);
 }

@@ -22,6 +22,7 @@
 #include "control/config/ip_text.h"
 #include "telemetry/health.h"
 #include "telemetry/live_page.h"
+#include "telemetry/web_refusals.h"
 
 namespace cw::telemetry {
 
@@ -34,8 +35,9 @@ class MetricsServer {
   struct Options {
     control::SocketAddress listen;  // port 0: the system picks one, see address()
     Duration client_timeout = Duration::seconds(5);
-    LivePage* page = nullptr;     // outlives the server; null, or off: "/" is a text, and there are no data for a page
-    std::string web_config = {};  // a file's path; empty: HTTP, and everybody may ask
+    LivePage* page = nullptr;         // outlives the server; null, or off: "/" is a text, and there are no data for a page
+    std::string web_config = {};      // a file's path; empty: HTTP, and everybody may ask
+    WebRefusals* refusals = nullptr;  // outlives the server; null: nobody counts
   };
 
   // Binds and starts the thread. Null and one sentence in `problem` on failure. `metrics` and `health` outlive the server.

@@ -217,6 +217,10 @@ ssize_t TlsChannel::transmit(std::string_view bytes) {
   return -1;
 }
 
+bool TlsChannel::has_shaken_hands() const {
+  return SSL_is_init_finished(ssl_) == 1;
+}
+
 void TlsChannel::say_end() {
   ERR_clear_error();
   (void)SSL_shutdown(ssl_);

@@ -47,6 +47,8 @@ class TlsChannel {
   [[nodiscard]] ssize_t transmit(std::string_view bytes);
   enum class Waits : uint8_t { kNothing, kToRead, kToWrite };
   [[nodiscard]] Waits waits_for() const { return waits_; }
+  // The handshake is over, and what comes now is the client's request.
+  [[nodiscard]] bool has_shaken_hands() const;
   // Says that nothing more comes, as far as the socket takes it.
   void say_end();
 

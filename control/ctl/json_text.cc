@@ -4,10 +4,22 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 namespace cw::control {
 
 using Json = nlohmann::ordered_json;
+
+namespace {
+
+// What a peer sent must not steer the terminal.
+std::string without_controls(std::string text) {
+  std::ranges::replace_if(
+      text, [](unsigned char c) { return c < 0x20 || c == 0x7f; }, '?');
+  return text;
+}
+
+}  // namespace
 
 std::string text_of(const Json& object, const char* key) {
   const auto value = object.is_object() ? object.find(key) : object.end();
@@ -17,10 +29,7 @@ std::string text_of(const Json& object, const char* key) {
   if (value->is_boolean()) {
     return value->get<bool>() ? "yes" : "no";
   }
-  std::string text = value->is_string() ? value->get<std::string>() : value->dump();
-  for (char& c : text) {
-    c = static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;  // what a peer sent must not steer the terminal
-  }
+  const std::string text = without_controls(value->is_string() ? value->get<std::string>() : value->dump());
   return text.empty() ? "-" : text;
 }
 
@@ -70,12 +79,13 @@ std::string join(const Json& list) {
   for (const Json& item : list) {
     text += (text.empty() ? "" : " ") + (item.is_string() ? item.get<std::string>() : item.dump());
   }
-  return text.empty() ? "-" : text;
+  return text.empty() ? "-" : without_controls(std::move(text));
 }
 
 std::string qpn_text(const Json& connection, const char* key) {
-  const auto qpn = static_cast<uint32_t>(number_of(connection, key));
-  return qpn == 0 ? "-" : fmt::format("0x{:06x}", qpn);
+  const double qpn = number_of(connection, key);
+  const bool is_one = qpn >= 1 && qpn <= 0xffffff;  // who reads a recording may meet any number
+  return is_one ? fmt::format("0x{:06x}", static_cast<uint32_t>(qpn)) : "-";
 }
 
 }  // namespace cw::control

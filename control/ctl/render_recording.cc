@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -12,12 +13,30 @@
 #include "control/recorder/last_words.h"
 
 namespace cw::control {
-namespace {
 
 using Json = nlohmann::ordered_json;
+
+namespace {
+
 using recorder::Area;
 using recorder::Entry;
 using recorder::Recording;
+
+// What nests deeper is none of ours, and is left out: to print it takes a stack frame for each of its levels.
+constexpr int kNestingMax = 16;
+
+Json json_of(std::string_view text) {
+  return Json::parse(
+      text, [](int depth, Json::parse_event_t, Json&) { return depth < kNestingMax; }, false);
+}
+
+// As recorder::printable(), and lines stay lines.
+std::string printable_lines(std::string_view text) {
+  std::string clean(text);
+  std::ranges::replace_if(
+      clean, [](unsigned char c) { return (c < 0x20 && c != '\n') || c == 0x7f; }, '?');
+  return clean;
+}
 
 std::string level_name(uint32_t tag) {
   return tag <= static_cast<uint32_t>(LogLevel::kError) ? to_string(static_cast<LogLevel>(tag)) : "?";
@@ -39,7 +58,7 @@ std::string events_text(const Recording& recording) {
   Json events = Json::array();
   std::istringstream lines{std::string(recording.text(Area::kEvents))};
   for (std::string line; std::getline(lines, line);) {
-    Json event = Json::parse(line, nullptr, false);
+    Json event = json_of(line);
     if (event.is_object()) {
       events.push_back(std::move(event));
     }
@@ -48,7 +67,7 @@ std::string events_text(const Recording& recording) {
 }
 
 std::string status_text(const Recording& recording) {
-  const Json status = Json::parse(recording.text(Area::kStatus), nullptr, false);
+  const Json status = json_of(recording.text(Area::kStatus));
   return status.is_object() ? render_status(status) : std::string(recording.text(Area::kStatus)) + "\n";
 }
 
@@ -58,7 +77,8 @@ std::string as_of(const Recording& recording, Area area, const std::string& text
     return "nothing was recorded: the process did not get that far\n";
   }
   return fmt::format("As of {}.{}\n\n{}", recorder::time_text(entry->unix_ms),
-                     entry->left_out_bytes == 0 ? "" : fmt::format(" {} more bytes had no room.", entry->left_out_bytes), text);
+                     entry->left_out_bytes == 0 ? "" : fmt::format(" {} more bytes had no room.", entry->left_out_bytes),
+                     printable_lines(text));
 }
 
 std::string plain(const Recording& recording, Area area) {

@@ -84,7 +84,13 @@ void StreamServer::run() {
       }
     }
     const auto now = StreamSession::Clock::now();
-    std::erase_if(sessions_, [now](const auto& session) { return session->has_ended() || now >= session->deadline(); });
+    std::erase_if(sessions_, [now](const auto& session) {
+      const bool is_late = !session->has_ended() && now >= session->deadline();
+      if (is_late) {
+        session->on_deadline();
+      }
+      return is_late || session->has_ended();
+    });
     // After a failed accept (no descriptors left) the listener rests for one turn, instead of spinning.
     accepting = polled[1].revents == 0 || accept_client();
   }

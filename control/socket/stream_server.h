@@ -37,6 +37,8 @@ class StreamSession {
   virtual void on_ready() = 0;
   [[nodiscard]] virtual bool waits_to_write() const { return is_answering(); }
   [[nodiscard]] virtual bool has_ended() const = 0;
+  // Its deadline has passed, and it is removed next.
+  virtual void on_deadline() {}
 
   [[nodiscard]] int fd() const { return client_.get(); }
   [[nodiscard]] bool is_answering() const { return !answer_.empty(); }

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import CREDITS, ROOT, SERVICE_PORT, Box, Gateway, Load, Program, Skip, expect, expect_equal
+from lab.daemon import wait_until
 from lab.metrics import Metrics
 from prometheus_server import start_prometheus
 
@@ -238,8 +239,40 @@ def _make_certificate(folder: Path, name: str) -> None:
     )
 
 
+def _web_refusals(box: Box, gateway: Gateway) -> dict[str, float]:
+    """By causewayctl, which needs no password: how many were refused for which reason, without those of which there are none."""
+    stats = box.ctl_json(gateway, "stats", "causeway_web_refused_total")["stats"]
+    expect(len(stats) >= 12, f"reasons that are exported: {sorted(stats)}")
+    return {name.split('"')[1]: value for name, value in stats.items() if value > 0}
+
+
+def _expect_refusals_count(box: Box, gateway: Gateway, context: ssl.SSLContext) -> None:
+    """One client for each reason that TLS and passwords give; `context` trusts the gateway."""
+    url = f"https://{gateway.metrics_address}/metrics"
+    guess = urllib.request.Request(url, headers={"Authorization": "Basic bWU6Z3Vlc3M="})  # me:guess
+    plain = url.replace("https", "http")
+    for request, status in ((url, 401), (guess, 401), (plain, 400)):
+        try:
+            with urllib.request.urlopen(request, timeout=15, context=None if request == plain else context) as response:
+                got = response.status
+        except urllib.error.HTTPError as error:
+            got = error.code
+        expect_equal("status", got, status)
+    try:
+        urllib.request.urlopen(url, timeout=15, context=ssl.create_default_context())
+        expect(False, "a client that trusts nobody got an answer")
+    except urllib.error.URLError as error:
+        expect("certificate verify failed" in str(error), str(error))
+    host, _, port = gateway.metrics_address.rpartition(":")
+    with socket.create_connection((host, int(port)), timeout=30) as silent:
+        expect_equal("what a client hears that never begins the handshake", silent.recv(1), b"")
+    want = {"no_password": 1, "wrong_password": 1, "plain_http": 1, "tls": 1, "handshake_timeout": 1}
+    wait_until(lambda: _web_refusals(box, gateway) == want, 10, f"refusals are {want}: {_web_refusals(box, gateway)}")
+
+
 def behind_password(box: Box) -> None:
-    """[metrics] web_config: Prometheus itself scrapes by TLS with a password; nobody else does; a renewed certificate is taken."""
+    """[metrics] web_config: Prometheus itself scrapes by TLS with a password; nobody else does, and is counted for it; a renewed
+    certificate is taken."""
     for tool, package in (("htpasswd", "apache2-utils"), ("openssl", "openssl")):
         if shutil.which(tool) is None:
             raise Skip(f"there is no {tool} (package {package})")
@@ -261,7 +294,9 @@ def behind_password(box: Box) -> None:
     prometheus.wait_for(lambda: bool(prometheus.samples("causeway_build_info")), 30, "series of the gateway")
     prometheus.stop()
 
+    expect_equal("refusals of one who may ask", _web_refusals(box, gateway), {})
     trusting = ssl.create_default_context(cafile=str(folder / "metrics.crt"))
+    _expect_refusals_count(box, gateway, trusting)
     for path, status in (("metrics", 401), ("", 401), ("healthz", 200)):
         try:
             with urllib.request.urlopen(f"https://{gateway.metrics_address}/{path}", timeout=15, context=trusting) as response:

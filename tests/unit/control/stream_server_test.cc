@@ -14,8 +14,8 @@ namespace {
 
 class EchoSession final : public StreamSession {
  public:
-  EchoSession(UniqueFd client, Duration timeout, std::atomic<int>& alive)
-      : StreamSession(std::move(client), timeout), alive_(alive) {
+  EchoSession(UniqueFd client, Duration timeout, std::atomic<int>& alive, std::atomic<int>& late)
+      : StreamSession(std::move(client), timeout), alive_(alive), late_(late) {
     ++alive_;
   }
   ~EchoSession() override { --alive_; }
@@ -32,9 +32,11 @@ class EchoSession final : public StreamSession {
     ended_ = send_answer() == Sent::kBroken;
   }
   [[nodiscard]] bool has_ended() const override { return ended_; }
+  void on_deadline() override { ++late_; }
 
  private:
   std::atomic<int>& alive_;
+  std::atomic<int>& late_;
   bool ended_ = false;
 };
 
@@ -50,7 +52,7 @@ class StreamServerTest : public testing::Test {
     ASSERT_EQ(listen(listener.get(), 16), 0);
     server_ =
         StreamServer::start(std::move(listener), [this, timeout, clients_max](UniqueFd client, StreamServer::Sessions& others) {
-          return others.size() < clients_max ? std::make_unique<EchoSession>(std::move(client), timeout, alive_) : nullptr;
+          return others.size() < clients_max ? std::make_unique<EchoSession>(std::move(client), timeout, alive_, late_) : nullptr;
         });
     ASSERT_NE(server_, nullptr);
   }
@@ -73,6 +75,7 @@ class StreamServerTest : public testing::Test {
   }
 
   std::atomic<int> alive_{0};
+  std::atomic<int> late_{0};
   sockaddr_un name_{};
   socklen_t name_size_ = sizeof(name_);
   std::unique_ptr<StreamServer> server_;
@@ -101,6 +104,18 @@ TEST_F(StreamServerTest, AClientIsClosedAtItsDeadline) {
   start(Duration::ms(50));
   const UniqueFd client = connect_client();
   EXPECT_EQ(hear(client), "gone");
+  EXPECT_EQ(late_.load(), 1) << "it is told before";
+}
+
+TEST_F(StreamServerTest, WhoEndsByItselfIsNotLate) {
+  start();
+  UniqueFd client = connect_client();
+  EXPECT_EQ(say(client, "one"), "one");
+  client = UniqueFd();
+  const UniqueFd other = connect_client();
+  EXPECT_EQ(say(other, "two"), "two") << "the server has turned since";
+  server_.reset();
+  EXPECT_EQ(late_.load(), 0);
 }
 
 TEST_F(StreamServerTest, ItsEndClosesAllClients) {

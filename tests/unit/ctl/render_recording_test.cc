@@ -70,6 +70,36 @@ TEST_F(RenderRecording, AnEmptyOneIsTextAllTheSame) {
   }
 }
 
+// JSON is printed by a function that calls itself for each level: a few bytes of the file would cost a stack frame each.
+TEST_F(RenderRecording, WhatNestsWithoutEndIsText) {
+  const std::string deep = std::string(30'000, '[') + std::string(30'000, ']');
+  writer_.put(Area::kEvents, 0, "{\"event\": \"ack_timeout\", \"reason\": " + deep + "}\n{\"event\": \"rnr_nak\"}\n");
+  writer_.put(Area::kStatus, 0, R"({"instance": "a", "version": )" + deep + "}");
+  const auto files = rendered(false);
+  EXPECT_NE(files.at("events.txt").find("ack_timeout"), std::string::npos) << "what does not nest is there";
+  EXPECT_NE(files.at("events.txt").find("rnr_nak"), std::string::npos);
+  EXPECT_NE(files.at("status.txt").find("instance a"), std::string::npos);
+}
+
+TEST_F(RenderRecording, NumbersOfAnySizeAreText) {
+  for (const char* number : {"1e300", "-1e300", "-1", "4294967296", "1e-300"}) {
+    writer_.put(Area::kEvents, 0, std::string("{\"event\": \"ack_timeout\", \"local_qpn\": ") + number + "}\n");
+    EXPECT_NE(rendered(false).at("events.txt").find("ack_timeout"), std::string::npos) << number;
+  }
+}
+
+// Somebody looks at them with cat.
+TEST_F(RenderRecording, NothingInItSteersATerminal) {
+  for (const Area area : {Area::kHead, Area::kModules, Area::kConfig, Area::kStatus, Area::kCounters, Area::kLines}) {
+    writer_.put(area, 0, "one \x1b[2J two\nthree");
+  }
+  writer_.put(Area::kEvents, 0, R"({"event": "\u001b[2J"})");
+  for (const auto& [name, text] : rendered(false)) {
+    EXPECT_EQ(text.find('\x1b'), std::string::npos) << name;
+  }
+  EXPECT_NE(rendered(false).at("config.txt").find("one ?[2J two\nthree"), std::string::npos) << "lines stay lines";
+}
+
 TEST_F(RenderRecording, LinesThatAreMissingAreCounted) {
   for (int i = 0; i < 3; ++i) {
     writer_.put(Area::kLines, 0, "line", 2);

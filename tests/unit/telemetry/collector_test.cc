@@ -123,7 +123,7 @@ TEST(Collector, StaysWithinTheBudgetOfSeries) {
   for (std::string line; std::getline(text, line);) {
     lines += line.starts_with('#') ? 0 : 1;
   }
-  EXPECT_LT(lines, 2000u);
+  EXPECT_LT(lines, 2100u);
 }
 
 TEST(Collector, AddsUpCoresAndKeepsPortsAndLcoresApart) {
@@ -183,6 +183,27 @@ TEST(Collector, ConnectionsThatEndedStandUnderTheirReason) {
   EXPECT_EQ(values.at("causeway_connections_closed_total{reason=\"failed_backend_timeout\"}"), 3);
   EXPECT_EQ(values.at("causeway_connections_handshake_failures_total"), 4);
   EXPECT_EQ(values.at("causeway_backend_replies_total{backend=\"bench\"}"), 5);
+}
+
+TEST(Collector, WhomTheMetricsServerRefusesStandsUnderItsReason) {
+  const SyntheticCores cores(1);
+  WebRefusals refusals;
+  MetricSources sources = cores.sources();
+  sources.web_refusals = &refusals;
+  const Collector collector(std::move(sources));
+  const std::string series = "causeway_web_refused_total";
+  for (size_t i = 0; i < kWebRefusalCount; ++i) {
+    const auto reason = static_cast<WebRefusal>(i);
+    EXPECT_EQ(values_of(collector).at(series + "{reason=\"" + to_string(reason) + "\"}"), 0);
+    for (size_t times = 0; times <= i; ++times) {
+      refusals.count(reason);
+    }
+  }
+  const auto values = values_of(collector);
+  for (size_t i = 0; i < kWebRefusalCount; ++i) {
+    EXPECT_EQ(values.at(series + "{reason=\"" + to_string(static_cast<WebRefusal>(i)) + "\"}"), i + 1);
+  }
+  EXPECT_EQ(values.count(series + "{reason=\"unknown\"}"), 0u);
 }
 
 TEST(Collector, PortsAndLimitsAreThoseOfTheConfiguration) {

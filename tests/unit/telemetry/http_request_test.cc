@@ -86,7 +86,7 @@ TEST(HttpRequest, OpenMetricsIsForWhoAcceptsOurVersion) {
 }
 
 TEST(HttpAnswer, BrowsersAreToldToTrustNothingElse) {
-  const std::string answer = http_answer({.content_type = "text/plain", .body = "x"}, false);
+  const std::string answer = http_answer({.content_type = "text/plain", .body = "x"}, false).bytes;
   for (const char* field :
        {"Content-Security-Policy: default-src 'self'; ", "frame-ancestors 'none'", "X-Content-Type-Options: nosniff\r\n",
         "X-Frame-Options: DENY\r\n", "Referrer-Policy: no-referrer\r\n", "Cross-Origin-Resource-Policy: same-origin\r\n",
@@ -97,14 +97,15 @@ TEST(HttpAnswer, BrowsersAreToldToTrustNothingElse) {
 }
 
 TEST(HttpAnswer, WhatHasATagMayBeKeptIfAskedForAnew) {
-  const std::string answer = http_answer({.content_type = "text/css", .body = "body", .etag = "\"t\"", .gzip = true}, false);
+  const std::string answer =
+      http_answer({.content_type = "text/css", .body = "body", .etag = "\"t\"", .gzip = true}, false).bytes;
   EXPECT_NE(answer.find("Cache-Control: no-cache\r\nETag: \"t\"\r\n"), std::string::npos) << answer;
   EXPECT_NE(answer.find("Content-Encoding: gzip\r\nVary: Accept-Encoding\r\n"), std::string::npos) << answer;
 }
 
 TEST(HttpAnswer, NotModifiedHasNoBody) {
   const std::string answer =
-      http_answer({.status = HttpStatus::kNotModified, .body = "body", .etag = "\"t\"", .gzip = true}, false);
+      http_answer({.status = HttpStatus::kNotModified, .body = "body", .etag = "\"t\"", .gzip = true}, false).bytes;
   EXPECT_TRUE(answer.starts_with("HTTP/1.1 304 Not Modified\r\n")) << answer;
   EXPECT_EQ(answer.find("Content-Length"), std::string::npos) << answer;
   EXPECT_TRUE(answer.ends_with("\r\n\r\n")) << answer;

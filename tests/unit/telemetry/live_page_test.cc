@@ -39,7 +39,7 @@ class LivePageTest : public testing::Test {
   std::string get(const std::string& target, const std::string& fields = "") {
     LivePage page(collector_, history_, view_);
     const std::string request = "GET " + target + " HTTP/1.1\r\n" + fields + "\r\n";
-    return page.answer(http_parse(request));
+    return page.answer(http_parse(request)).bytes;
   }
   static std::string body(const std::string& answer) { return answer.substr(answer.find("\r\n\r\n") + 4); }
 

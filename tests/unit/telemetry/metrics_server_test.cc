@@ -10,6 +10,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <iterator>
@@ -20,6 +21,7 @@
 #include "control/socket/unique_fd.h"
 #include "telemetry/http_request.h"
 #include "tests/support/sanitized.h"
+#include "tests/unit/telemetry/refused.h"
 
 namespace cw::telemetry {
 namespace {
@@ -48,8 +50,9 @@ class MetricsServerTest : public testing::Test {
  protected:
   void start(Duration client_timeout = Duration::seconds(5), uint32_t address = INADDR_LOOPBACK) {
     std::string problem;
-    server_ = MetricsServer::start({.listen = {IpAddress::v4(address), 0}, .client_timeout = client_timeout}, metrics_, health_,
-                                   problem);
+    server_ =
+        MetricsServer::start({.listen = {IpAddress::v4(address), 0}, .client_timeout = client_timeout, .refusals = &refusals_},
+                             metrics_, health_, problem);
     ASSERT_NE(server_, nullptr) << problem;
   }
   [[nodiscard]] UniqueFd connect_client() const {
@@ -81,6 +84,7 @@ class MetricsServerTest : public testing::Test {
 
   FakeMetrics metrics_;
   FakeHealth health_;
+  WebRefusals refusals_;
   std::unique_ptr<MetricsServer> server_;
 };
 
@@ -220,6 +224,7 @@ TEST_F(MetricsServerTest, P7_SlowClientIsClosedAtItsDeadlineAndDelaysNobody) {
   send(slow.get(), "GET /metr", 9, MSG_NOSIGNAL);
   EXPECT_TRUE(ask("GET /metrics HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 200"));
   EXPECT_EQ(rest_of(slow), "");
+  EXPECT_EQ(refused(refusals_), "request_timeout 1");
 }
 
 TEST_F(MetricsServerTest, ClientThatNeverReadsDelaysNobody) {
@@ -230,13 +235,68 @@ TEST_F(MetricsServerTest, ClientThatNeverReadsDelaysNobody) {
   EXPECT_TRUE(ask("GET / HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 200"));
 }
 
-TEST_F(MetricsServerTest, ManySilentClientsCannotLockOutAScrape) {
+TEST_F(MetricsServerTest, WhoDoesNotTakeItsAnswerInTimeIsCounted) {
+  metrics_.padding = 16 << 20;
+  start(Duration::ms(500));
+  const UniqueFd deaf = connect_client();
+  send(deaf.get(), "GET /metrics HTTP/1.1\r\n\r\n", 25, MSG_NOSIGNAL);
+  for (int i = 0; i < 1200 && refused(refusals_).empty(); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  EXPECT_EQ(refused(refusals_), "answer_timeout 1");
+}
+
+// It has its answer, and holds the connection until the server ends it.
+TEST_F(MetricsServerTest, WhoHasItsAnswerAndStaysIsNotCounted) {
+  start(Duration::ms(300));
+  const UniqueFd staying = connect_client();
+  send(staying.get(), "GET / HTTP/1.1\r\n\r\n", 18, MSG_NOSIGNAL);
+  EXPECT_TRUE(rest_of(staying).starts_with("HTTP/1.1 200"));
+  bool is_closed = false;
+  for (int i = 0; i < 200 && !is_closed; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    is_closed = send(staying.get(), "x", 1, MSG_NOSIGNAL) < 0;
+  }
+  EXPECT_TRUE(is_closed);
+  EXPECT_EQ(refused(refusals_), "");
+}
+
+TEST_F(MetricsServerTest, WhoLeavesByItselfIsNotCounted) {
   start();
+  (void)connect_client();
+  send(connect_client().get(), "GET /metr", 9, MSG_NOSIGNAL);
+  EXPECT_TRUE(ask("GET / HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 200")) << "the server has turned since";
+  EXPECT_EQ(refused(refusals_), "");
+}
+
+TEST_F(MetricsServerTest, WhatIsRefusedIsCountedUnderItsReason) {
+  health_.now = {true, false, "backend nfs is down", {}};
+  start();
+  for (const char* good : {"GET /metrics HTTP/1.1\r\n\r\n", "HEAD / HTTP/1.1\r\n\r\n", "GET /readyz HTTP/1.1\r\n\r\n"}) {
+    (void)ask(good);
+    EXPECT_EQ(refused(refusals_), "") << good;
+  }
+  for (const char* bad : {"nonsense\r\n\r\n", "POST /metrics HTTP/1.1\r\n\r\n", "GET /metrics HTTP/2.0\r\n\r\n"}) {
+    (void)ask(bad);
+  }
+  EXPECT_EQ(refused(refusals_), "bad_request 3");
+  (void)ask("GET /" + std::string(20'000, 'a'));
+  EXPECT_EQ(refused(refusals_), "bad_request 4");
+  (void)ask("GET /favicon.ico HTTP/1.1\r\n\r\n");
+  (void)ask("GET /api/history HTTP/1.1\r\n\r\n");  // there is no page
+  EXPECT_EQ(refused(refusals_), "bad_request 4, not_found 2");
+  (void)ask("GET /metrics HTTP/1.1\r\nHost: rebound.example\r\n\r\n");
+  EXPECT_EQ(refused(refusals_), "wrong_host 1, bad_request 4, not_found 2");
+}
+
+TEST_F(MetricsServerTest, ManySilentClientsCannotLockOutAScrape) {
+  start(Duration::seconds(60));
   std::vector<UniqueFd> silent;
   for (uint32_t i = 0; i < MetricsServer::kClientsMax * 2; ++i) {
     silent.push_back(connect_client());
   }
   EXPECT_TRUE(ask("GET /metrics HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 200"));
+  EXPECT_EQ(refused(refusals_), "evicted " + std::to_string(MetricsServer::kClientsMax + 1));
 }
 
 TEST_F(MetricsServerTest, ManyClientsAtOnceShareScrapes) {

@@ -9,14 +9,17 @@
 #include <sys/time.h>
 
 #include <array>
+#include <cerrno>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "control/socket/unique_fd.h"
 #include "telemetry/metrics_server.h"
+#include "telemetry/web_access.h"
 #include "tests/support/certificates.h"
 #include "tests/support/file_tree.h"
+#include "tests/unit/telemetry/refused.h"
 
 namespace cw::telemetry {
 namespace {
@@ -53,7 +56,8 @@ class TlsServerTest : public testing::Test {
     std::string problem;
     server_ = MetricsServer::start({.listen = {IpAddress::v4(INADDR_LOOPBACK), 0},
                                     .client_timeout = timeout,
-                                    .web_config = (tree_.root() / "web.yml").string()},
+                                    .web_config = (tree_.root() / "web.yml").string(),
+                                    .refusals = &refusals_},
                                    metrics_, health_, problem);
     ASSERT_NE(server_, nullptr) << problem;
   }
@@ -67,6 +71,12 @@ class TlsServerTest : public testing::Test {
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     EXPECT_EQ(connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
     return fd;
+  }
+  // The server has closed the connection, and has counted it before.
+  static void wait_for_end(const UniqueFd& fd) {
+    std::array<char, 4096> buffer{};
+    while (recv(fd.get(), buffer.data(), buffer.size(), 0) > 0) {
+    }
   }
   // Of a plain connection.
   [[nodiscard]] std::string ask_plain(const std::string& request) const {
@@ -101,6 +111,7 @@ class TlsServerTest : public testing::Test {
     std::string text;
     if (SSL_connect(ssl.get()) != 1 || SSL_write(ssl.get(), request.data(), static_cast<int>(request.size())) <= 0) {
       ERR_clear_error();
+      wait_for_end(fd);
       return text;
     }
     std::array<char, 4096> buffer{};
@@ -110,6 +121,7 @@ class TlsServerTest : public testing::Test {
     }
     ended_in_order_ = SSL_get_error(ssl.get(), got) == SSL_ERROR_ZERO_RETURN;
     ERR_clear_error();
+    wait_for_end(fd);
     return text;
   }
 
@@ -118,6 +130,7 @@ class TlsServerTest : public testing::Test {
   test::Certificate server_certificate_ = test::make_certificate("localhost", &authority_);
   OneGauge metrics_;
   Healthy health_;
+  WebRefusals refusals_;
   mutable bool ended_in_order_ = false;
   std::unique_ptr<MetricsServer> server_;
 };
@@ -145,13 +158,16 @@ TEST_F(TlsServerTest, WhoAsksByPlainHttpIsToldSo) {
   const std::string answer = ask_plain(kGet);
   EXPECT_TRUE(answer.starts_with("HTTP/1.0 400 Bad Request\r\n")) << answer;
   EXPECT_NE(answer.find("ask with https://"), std::string::npos);
+  EXPECT_EQ(refused(refusals_), "plain_http 1");
   EXPECT_EQ(ask_plain(std::string("\x16\x03\x01\x00\x05hello", 10)).find("HTTP"), std::string::npos);
+  EXPECT_EQ(refused(refusals_), "tls 1, plain_http 1") << "no TLS either";
   EXPECT_TRUE(ask(kGet).starts_with("HTTP/1.1 200 OK\r\n")) << "others are served as before";
 }
 
 TEST_F(TlsServerTest, AnOldVersionIsRefused) {
   start(kTls);
   EXPECT_EQ(ask(kGet, nullptr, TLS1_1_VERSION), "");
+  EXPECT_EQ(refused(refusals_), "tls 1");
   EXPECT_TRUE(ask(kGet, nullptr, TLS1_2_VERSION).starts_with("HTTP/1.1 200 OK\r\n"));
   start("tls_server_config: {cert_file: a.crt, key_file: a.key, min_version: TLS13}\n");
   EXPECT_EQ(ask(kGet, nullptr, TLS1_2_VERSION), "");
@@ -165,8 +181,33 @@ TEST_F(TlsServerTest, AClientsCertificateIsAskedForAndVerified) {
   const test::Certificate known = test::make_certificate("prometheus", &authority_);
   const test::Certificate stranger = test::make_certificate("prometheus");
   EXPECT_EQ(ask(kGet), "");
+  EXPECT_EQ(refused(refusals_), "tls 1");
   EXPECT_EQ(ask(kGet, &stranger), "");
+  EXPECT_EQ(refused(refusals_), "tls 2");
   EXPECT_TRUE(ask(kGet, &known).starts_with("HTTP/1.1 200 OK\r\n"));
+  EXPECT_EQ(refused(refusals_), "tls 2");
+}
+
+// As after a renewal of which Prometheus was not told.
+TEST_F(TlsServerTest, AClientThatDoesNotTrustTheGatewayIsCounted) {
+  const test::Certificate other = test::make_certificate("Another Authority");
+  tree_.write("ca.crt", other.cert_pem);
+  start(kTls);
+  EXPECT_EQ(ask(kGet), "");
+  EXPECT_EQ(refused(refusals_), "tls 1");
+}
+
+TEST_F(TlsServerTest, WhoGivesNoPasswordOrAWrongOneIsCounted) {
+  start(std::string(kTls) + "basic_auth_users: {me: \"" + test::bcrypt_of("secret") + "\"}\n");
+  (void)ask(kWithPassword);
+  (void)ask("GET /healthz HTTP/1.1\r\n\r\n");
+  EXPECT_EQ(refused(refusals_), "");
+  (void)ask(kGet);
+  EXPECT_EQ(refused(refusals_), "no_password 1");
+  (void)ask("GET /metrics HTTP/1.1\r\nAuthorization: Basic bWU6Z3Vlc3M=\r\n\r\n");      // me:guess
+  (void)ask("GET /metrics HTTP/1.1\r\nAuthorization: Basic eW91OnNlY3JldA==\r\n\r\n");  // you:secret
+  (void)ask("GET /metrics HTTP/1.1\r\nAuthorization: Bearer secret\r\n\r\n");
+  EXPECT_EQ(refused(refusals_), "no_password 1, wrong_password 3");
 }
 
 TEST_F(TlsServerTest, APasswordIsAskedForExceptByProbes) {
@@ -198,6 +239,8 @@ TEST_F(TlsServerTest, GuessesAreSlowedDown) {
   EXPECT_TRUE(answer.starts_with("HTTP/1.1 429 Too Many Requests\r\nRetry-After: 1\r\n") ||
               answer.find("\r\nRetry-After: 1\r\n") != std::string::npos)
       << answer;
+  EXPECT_EQ(refusals_.of(WebRefusal::kPasswordRate), 1u);
+  EXPECT_GE(refusals_.of(WebRefusal::kWrongPassword), WebAccess::kChecks.burst);
 }
 
 TEST_F(TlsServerTest, WhoStopsInTheHandshakeIsClosedAndDelaysNobody) {
@@ -207,6 +250,41 @@ TEST_F(TlsServerTest, WhoStopsInTheHandshakeIsClosedAndDelaysNobody) {
   EXPECT_TRUE(ask(kGet).starts_with("HTTP/1.1 200 "));
   char end = 0;
   EXPECT_LE(recv(slow.get(), &end, 1, 0), 0);
+  EXPECT_EQ(refused(refusals_), "handshake_timeout 1");
+}
+
+TEST_F(TlsServerTest, WhoShakesHandsAndAsksNothingIsClosedForThat) {
+  start(kTls, Duration::ms(500));
+  const std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)> context(SSL_CTX_new(TLS_client_method()), &SSL_CTX_free);
+  const UniqueFd silent = connect_client();
+  const std::unique_ptr<SSL, decltype(&SSL_free)> ssl(SSL_new(context.get()), &SSL_free);
+  SSL_set_fd(ssl.get(), silent.get());
+  ASSERT_EQ(SSL_connect(ssl.get()), 1);
+  wait_for_end(silent);
+  EXPECT_EQ(refused(refusals_), "request_timeout 1");
+}
+
+// The bound of clients counts those that are in a handshake, too: whoever is silent longest in it gives way.
+TEST_F(TlsServerTest, SilentClientsInTheHandshakeGiveWayToOneThatAsks) {
+  start(kTls, Duration::seconds(60));
+  std::vector<UniqueFd> silent;
+  for (uint32_t i = 0; i < MetricsServer::kClientsMax * 2; ++i) {
+    silent.push_back(connect_client());
+    if (i % 2 == 0) {
+      send(silent.back().get(), "\x16\x03\x01\x02", 4, MSG_NOSIGNAL);
+    }
+  }
+  EXPECT_TRUE(ask(kGet).starts_with("HTTP/1.1 200 "));
+  EXPECT_EQ(refused(refusals_), "evicted " + std::to_string(MetricsServer::kClientsMax + 1));
+  char end = 0;
+  for (uint32_t i = 0; i < silent.size(); ++i) {
+    if (i <= MetricsServer::kClientsMax) {
+      EXPECT_LE(recv(silent[i].get(), &end, 1, 0), 0) << i;
+    } else {
+      EXPECT_EQ(recv(silent[i].get(), &end, 1, MSG_DONTWAIT), -1) << i << " came later, and stays";
+      EXPECT_EQ(errno, EAGAIN) << i;
+    }
+  }
 }
 
 TEST_F(TlsServerTest, AFileWithAMistakeStartsNothing) {
