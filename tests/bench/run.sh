@@ -23,7 +23,7 @@ passed=0
 failed=0
 
 stacks='connections cores latency socket_loop'
-targets='tests/bench/icrc_bench tests/bench/parse_bench tests/bench/rpc_pair_bench'
+targets='tests/bench/icrc_bench tests/bench/parse_bench tests/bench/recorder_bench tests/bench/rpc_pair_bench'
 for name in $stacks; do targets="$targets tests/bench/${name}_bench"; done
 has_dpdk=''
 [ -e "$build/apps/causewayd" ] && has_dpdk=1
@@ -67,7 +67,7 @@ if [ -n "$full" ]; then
   pair=(--repeats 201 --calls 4000)
   repeats=() # as many as each takes by itself
 fi
-for name in icrc parse; do
+for name in icrc parse recorder; do
   bench "$name" "$build/tests/bench/${name}_bench" "${google[@]}" --benchmark_out="$out/$name.json" --benchmark_out_format=json
 done
 bench rpc_pair "$build/tests/bench/rpc_pair_bench" "${pair[@]}" --json "$out/rpc_pair.json"

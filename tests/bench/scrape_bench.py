@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""What watching costs: a scrape of /metrics with few and with 10,000 connections, and what scrapes cost the calls beside them.
+"""What watching costs: a scrape of /metrics with few and with 10,000 connections, what scrapes cost the calls beside them, and what the
+recorder costs a gateway that does nothing.
 
     tests/bench/scrape_bench.py BUILD_DIR [--full] [--json FILE]
 
 One poll core, connections of causeway-load over memif. Each scrape comes when the answer of the last one is no longer kept, so all are
 made anew. `ms` is from connect() to the last byte, as Prometheus waits; the machine's other work is in it. `cpu_us_per_call` is busy time
 of the poll core by calls answered, both from /metrics, in slices of a closed loop with scrapes and without, taking turns.
+`recorder` is CPU time of the recorder's thread, by the kernel, of which a status every ten seconds is a part.
 """
 
 import statistics
@@ -25,6 +27,7 @@ CACHE_S = 0.26  # how long an answer is kept, and a little
 MANY = 10_000
 SMOKE_MANY = 200
 PER_SECOND = 400
+RECORDER_S = 10  # it asks for the status once in so long
 BUFFERS_PER_CONNECTION = 6
 Row = dict[str, Any]
 
@@ -92,6 +95,29 @@ def scrapes_of(gateway: Gateway, count: int, name: str, beside: Optional[Row]) -
     return [row]
 
 
+def recorder_ns(gateway: Gateway) -> int:
+    """CPU time that the thread has had."""
+    for task in Path(f"/proc/{gateway.pid}/task").iterdir():
+        if (task / "comm").read_text().strip() == "cw-recorder":
+            return int((task / "schedstat").read_text().split()[0])
+    raise LabError("there is no thread cw-recorder")
+
+
+def recorder_of(gateway: Gateway, looks: int, name: str) -> Row:
+    spans = []
+    for _ in range(looks):
+        before, begun = recorder_ns(gateway), time.monotonic()
+        time.sleep(RECORDER_S)
+        spans.append((recorder_ns(gateway) - before) / 1e3 / (time.monotonic() - begun))
+    return {
+        "name": f"recorder/{name}",
+        "value": statistics.median(spans),
+        "unit": "us per second",
+        "good": True,
+        "spread": [min(spans), max(spans)],
+    }
+
+
 def busy_and_calls(gateway: Gateway) -> tuple[float, float]:
     metrics = gateway.metrics()
     return metrics.total("causeway_lcore_busy_seconds_total"), metrics.total("causeway_backend_calls_total")
@@ -148,11 +174,13 @@ def main() -> int:
             gateway = box.gateway("none", link="none")
             gateway.start_ready()
             rows += scrapes_of(gateway, count, "0_connections", None)
+            rows.append(recorder_of(gateway, 3 if options.full else 1, "0_connections"))
             gateway.terminate()
             gateway, load = connected(box, many)
             rows += scrapes_of(gateway, count, f"{many}_busy_connections", rows[0])
             idle(load)
             rows += scrapes_of(gateway, count, f"{many}_connections", rows[0])
+            rows.append(recorder_of(gateway, 3 if options.full else 1, f"{many}_connections"))
             load.signal(18)
             load.kill()
             gateway.kill()

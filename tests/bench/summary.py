@@ -128,6 +128,7 @@ def main() -> int:
     out = Path(sys.argv[1])
     rows = icrc_rows(google(out / "icrc.json"))
     rows += [row(f"wire/{name.removeprefix('BM_')}", values, "ns") for name, values in google(out / "parse.json").items()]
+    rows += [row(f"recorder/{name.removeprefix('BM_')}", values, "ns") for name, values in google(out / "recorder.json").items()]
     for bench in BENCHES:
         rows += load_rows(out / f"{bench}.json")
     rows += derived(rows)
