@@ -592,26 +592,27 @@ TEST(RdmaHost, AFailedPostThatNamesNoRequestHasTakenAll) {
 // Two cores behind one listener, which is the first one's.
 struct TwoCores {
   struct Core {
-    Core(PlayedRdma& rdma, RequestDealer& dealer, uint32_t number)
-        : host({.listen = {{.port = kRdmaPort, .address = kRdmaAddress}}, .listens = number == 0}, {pool.storage()}, &rdma.core),
+    Core(PlayedRdma& played, RequestDealer& between, uint32_t number)
+        : host({.listen = {{.port = kRdmaPort, .address = kRdmaAddress}}, .listens = number == 0}, {pool.storage()},
+               &played.core),
           transport({}, host, pool, random) {
       host.attach(transport);
-      host.share_with(dealer, number);
+      host.share_with(between, number);
     }
-    void turn(Instant now) {
-      (void)host.receive(now);
+    void turn(Instant moment) {
+      (void)host.receive(moment);
       verbs::ConnectionEvent event;
-      while (transport.poll_event(now, event)) {
+      while (transport.poll_event(moment, event)) {
         if (event.kind == verbs::ConnectionEvent::Kind::kConnectRequest) {
-          const auto accepted = transport.accept(now, event.connection, {.receive_bytes_max = 1024});
+          const auto accepted = transport.accept(moment, event.connection, {.receive_bytes_max = 1024});
           ASSERT_TRUE(accepted.ok());
           accepted->queue_pair->post_receives(4);
           connections.push_back(event.connection);
         }
         ended += event.kind == verbs::ConnectionEvent::Kind::kDisconnected ? 1 : 0;
       }
-      (void)transport.flush(now);
-      transport.on_deadline(now);
+      (void)transport.flush(moment);
+      transport.on_deadline(moment);
     }
     HeapBufferPool pool{1024, 1024, 64};
     SeededRandom random{1};

@@ -36,6 +36,7 @@ TEST(SharedRateLimiter, ThreadsShareOneRate) {
   SharedRateLimiter limiter;
   limiter.set(1'000'000);
   std::vector<std::thread> threads;
+  threads.reserve(4);
   for (int i = 0; i < 4; ++i) {
     threads.emplace_back([&limiter] {
       for (int call = 0; call < 10'000; ++call) {
@@ -81,6 +82,7 @@ TEST(SharedRateShares, ThreadsMoveOneClock) {
   SharedRateShares shares(1, 2);
   constexpr int kCalls = 20'000;
   std::vector<std::thread> threads;
+  threads.reserve(4);
   for (size_t i = 0; i < 4; ++i) {
     threads.emplace_back([&shares, section = i % 2] {
       for (int call = 0; call < kCalls; ++call) {

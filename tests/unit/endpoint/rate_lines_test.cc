@@ -18,8 +18,9 @@ class RateLinesTest : public testing::Test {
  protected:
   // An endpoint that has calls without end, each of so many bytes.
   struct Client {
+    Client(RateLine& stands_in, uint64_t bytes) : line(stands_in), call_bytes(bytes) {}
     RateLine& line;
-    uint64_t call_bytes = 0;
+    uint64_t call_bytes;
     uint64_t calls = 0;
     RateWaiter waiter{};
   };
@@ -80,7 +81,7 @@ class RateLinesTest : public testing::Test {
     }
   }
 
-  std::array<LocalRateLimiter, 2 * (kListeners + kSections)> limiters;
+  std::array<LocalRateLimiter, size_t{2} * (kListeners + kSections)> limiters;
   std::array<SharedRates, kListeners> of_listeners;
   std::array<SharedRates, kSections> of_sections;
   LocalRateShares shares{kListeners, kSections + 1};
