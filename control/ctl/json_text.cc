@@ -4,22 +4,12 @@
 
 #include <algorithm>
 #include <array>
-#include <utility>
+
+#include "control/recorder/last_words.h"
 
 namespace cw::control {
 
 using Json = nlohmann::ordered_json;
-
-namespace {
-
-// What a peer sent must not steer the terminal.
-std::string without_controls(std::string text) {
-  std::ranges::replace_if(
-      text, [](unsigned char c) { return c < 0x20 || c == 0x7f; }, '?');
-  return text;
-}
-
-}  // namespace
 
 std::string text_of(const Json& object, const char* key) {
   const auto value = object.is_object() ? object.find(key) : object.end();
@@ -29,7 +19,8 @@ std::string text_of(const Json& object, const char* key) {
   if (value->is_boolean()) {
     return value->get<bool>() ? "yes" : "no";
   }
-  const std::string text = without_controls(value->is_string() ? value->get<std::string>() : value->dump());
+  // What a peer sent must not steer the terminal.
+  const std::string text = recorder::printable(value->is_string() ? value->get<std::string>() : value->dump());
   return text.empty() ? "-" : text;
 }
 
@@ -79,7 +70,7 @@ std::string join(const Json& list) {
   for (const Json& item : list) {
     text += (text.empty() ? "" : " ") + (item.is_string() ? item.get<std::string>() : item.dump());
   }
-  return text.empty() ? "-" : without_controls(std::move(text));
+  return text.empty() ? "-" : recorder::printable(text);
 }
 
 std::string qpn_text(const Json& connection, const char* key) {

@@ -14,7 +14,7 @@ from memif_peer import MemifPeer
 CONNECTIONS = 40
 
 
-def _two_cores(box: Box, **options: str) -> Gateway:
+def two_cores(box: Box, **options: str) -> Gateway:
     if len(CPUS) < 2:
         raise Skip("takes two CPUs")
     gateway = box.gateway(cpus=f"{CPUS[0]}, {CPUS[1]}", main_cpu=str(CPUS[0]), **options)
@@ -22,18 +22,18 @@ def _two_cores(box: Box, **options: str) -> Gateway:
     return gateway
 
 
-def _by_core(gateway: Gateway, name: str) -> list[float]:
+def by_core(gateway: Gateway, name: str) -> list[float]:
     metrics = gateway.metrics()
     return [metrics.total(name, lcore=str(cpu)) for cpu in CPUS[:2]]
 
 
 def both_serve(box: Box) -> None:
-    gateway = _two_cores(box)
+    gateway = two_cores(box)
     for operation, size in (("echo", 64), ("source", 1 << 20), ("sink", 1 << 20)):
         load = box.load(operation=operation, size=size, connections=CONNECTIONS, window=2, seconds=3)
         load.wait_connected()
         time.sleep(1)
-        connections = _by_core(gateway, "causeway_lcore_connections")
+        connections = by_core(gateway, "causeway_lcore_connections")
         expect_equal("connections", sum(connections), CONNECTIONS)
         expect(min(connections) > 0, f"connections by core: {connections}")
         rows = box.ctl(gateway, "connections", "--json")
@@ -44,14 +44,14 @@ def both_serve(box: Box) -> None:
         expect_equal("connections lost", report["lost"], 0)
     # A memif link has one queue: what is for the other core is handed over, and what that core sends goes back the same way.
     expect_equal("ports with one queue", gateway.metrics().total("causeway_port_info", steering="software"), 1)
-    handed = _by_core(gateway, "causeway_lcore_frames_handed_total")
+    handed = by_core(gateway, "causeway_lcore_frames_handed_total")
     expect(handed[0] > 0 and handed[1] == 0, f"frames handed over by core: {handed}")
-    expect(min(_by_core(gateway, "causeway_lcore_polls_total")) > 0, "a core that never turned")
+    expect(min(by_core(gateway, "causeway_lcore_polls_total")) > 0, "a core that never turned")
     gateway.terminate()
 
 
 def one_limit(box: Box) -> None:
-    gateway = _two_cores(box, listener="connections_max = 5")
+    gateway = two_cores(box, listener="connections_max = 5")
     load = box.load(connections=8, seconds=1)
     expect_equal("exit status of the load", load.finish(30), 1)
     expect("5 of 8 connections" in load.output(), load.tail())
@@ -60,13 +60,13 @@ def one_limit(box: Box) -> None:
 
 
 def both_drain(box: Box) -> None:
-    gateway = _two_cores(box, extra="[limits]\nconnections_max = 64")
+    gateway = two_cores(box, extra="[limits]\nconnections_max = 64")
     load = box.load("--reconnect", connections=CONNECTIONS, window=4, seconds=8)
     load.wait_connected()
     done = box.run(box.causewayctl, "--socket", gateway.admin, "drain", "start", "--wait", "--timeout", "30", timeout=40)
     expect_equal(f"exit status of drain --wait, which said {done.stdout!r}", done.returncode, 0)
     expect(f"drained: 0 connections left, {CONNECTIONS} ended in order, 0 by force" in done.stdout, done.stdout)
-    expect_equal("connections by core", _by_core(gateway, "causeway_lcore_connections"), [0, 0])
+    expect_equal("connections by core", by_core(gateway, "causeway_lcore_connections"), [0, 0])
     box.ctl(gateway, "drain", "stop")
     report = load.result()
     expect_equal("calls failed, answers wrong", (report["failed"], report["wrong"]), (0, 0))
@@ -75,7 +75,7 @@ def both_drain(box: Box) -> None:
 
 def link_flaps(box: Box) -> None:
     """The driver takes its rings away from both cores."""
-    gateway = _two_cores(box, idle="spin")
+    gateway = two_cores(box, idle="spin")
     end = time.monotonic() + 4
     links = 0
     while time.monotonic() < end:
@@ -88,7 +88,7 @@ def link_flaps(box: Box) -> None:
 
 def killed_load(box: Box) -> None:
     # The dead and the living have places side by side for a while.
-    gateway = _two_cores(box, extra=f"[limits]\nconnections_max = {2 * CONNECTIONS}")
+    gateway = two_cores(box, extra=f"[limits]\nconnections_max = {2 * CONNECTIONS}")
     load = box.load(operation="source", size=262144, connections=CONNECTIONS, seconds=60)
     load.wait_connected()
     time.sleep(0.5)
@@ -113,7 +113,7 @@ weight = 3
 def shares_between_cores(box: Box) -> None:
     """One connection of a section with three times the weight is on one core, eight of another section are on both."""
     port = f'[[port]]\ndevice = "{box.device("server", "heavy", 1)}"\nmtu = 4500\naddresses = ["10.9.1.1/24"]\n'
-    gateway = _two_cores(box, listener="calls_per_second = 2000", extra=SECTIONS + port)
+    gateway = two_cores(box, listener="calls_per_second = 2000", extra=SECTIONS + port)
     light = box.load(name="light", connections=8, window=8, seconds=12)
     light.wait_connected()
     heavy = box.load("--device", box.device("client", "heavy"), name="heavy", connections=1, window=16, seconds=9, network=1)
@@ -147,14 +147,14 @@ def two_queues(box: Box) -> None:
         return
     for words in ("link set lo up", "link add gw type veth peer name cl", "link set gw mtu 4500 up", "link set cl mtu 4500 up"):
         subprocess.run(["ip", *words.split()], check=True, timeout=10)
-    gateway = _two_cores(box, device=f"net_af_packet0,iface=gw,qpairs=2,{RING}", dataplane="memory_mb = 640")
+    gateway = two_cores(box, device=f"net_af_packet0,iface=gw,qpairs=2,{RING}", dataplane="memory_mb = 640")
     load = box.load("--device", f"net_af_packet0,iface=cl,{RING}", connections=CONNECTIONS, window=4, seconds=2)
     report = load.result()
     expect_equal("wrong answers", report["wrong"], 0)
     expect_equal("connections made, lost", (report["connected"], report["lost"]), (CONNECTIONS, 0))
-    handed = _by_core(gateway, "causeway_lcore_frames_handed_total")
+    handed = by_core(gateway, "causeway_lcore_frames_handed_total")
     expect(min(handed) > 0, f"frames handed over by core: {handed}")
-    expect_equal("frames not handed over", sum(_by_core(gateway, "causeway_lcore_frames_not_handed_total")), 0)
+    expect_equal("frames not handed over", sum(by_core(gateway, "causeway_lcore_frames_not_handed_total")), 0)
     # A packet socket takes no rules.
     expect_equal("ports whose frames are dealt by hash", gateway.metrics().total("causeway_port_info", steering="rss"), 1)
     gateway.wait_for_line(r"the driver net_af_packet takes no rules by queue pair number \(ETH / IPV4 / UDP dst 4791 / RAW: ", 1)
@@ -198,15 +198,15 @@ def one_xdp_socket(box: Box) -> None:
         seconds=3,
     )
     load.wait_connected()
-    busy = _by_core(gateway, "causeway_lcore_connections")
+    busy = by_core(gateway, "causeway_lcore_connections")
     report = load.result()
     expect_equal("wrong answers", report["wrong"], 0)
     expect_equal("connections made, lost", (report["connected"], report["lost"]), (CONNECTIONS, 0))
     expect(min(busy) > 0, f"connections by core: {busy}")
     expect_equal("ports with one queue", gateway.metrics().total("causeway_port_info", steering="software"), 1)
-    handed = _by_core(gateway, "causeway_lcore_frames_handed_total")
+    handed = by_core(gateway, "causeway_lcore_frames_handed_total")
     expect(handed[0] > 0 and handed[1] == 0, f"frames handed over by core: {handed}")
-    expect_equal("frames not handed over", sum(_by_core(gateway, "causeway_lcore_frames_not_handed_total")), 0)
+    expect_equal("frames not handed over", sum(by_core(gateway, "causeway_lcore_frames_not_handed_total")), 0)
     gateway.terminate()
 
 
@@ -241,10 +241,10 @@ def iwarp_apart(box: Box) -> None:
     over_roce.wait_connected()
     over_tcp = box.iwarp_load(port, "--connections", 10, "--window", 2, "--op", "echo", "--seconds", 3)
     over_tcp.wait_connected()
-    expect_equal("connections by core", _by_core(gateway, "causeway_lcore_connections"), [CONNECTIONS, 10])
+    expect_equal("connections by core", by_core(gateway, "causeway_lcore_connections"), [CONNECTIONS, 10])
     for load in (over_roce, over_tcp):
         expect_intact(load.result())
-    handed = _by_core(gateway, "causeway_lcore_frames_handed_total")
+    handed = by_core(gateway, "causeway_lcore_frames_handed_total")
     expect_equal("frames that went from one core to the other", handed, [0, 0])
     box.ctl(gateway, "reload")
     expect_intact(box.iwarp_load(port, "--connections", 4, "--op", "echo", "--seconds", 1).result())

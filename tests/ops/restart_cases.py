@@ -8,8 +8,9 @@ import subprocess
 import time
 from pathlib import Path
 
+from cores_cases import by_core, two_cores
 from drill import PORT, BackendInTrouble, gateway_before
-from harness import CPUS, Box, Gateway, Load, Skip, expect, expect_equal, free_tcp_address
+from harness import CPUS, Box, Gateway, Load, expect, expect_equal, free_tcp_address
 from lab.daemon import wait_until
 from service_cases import managed
 
@@ -91,24 +92,16 @@ def calls_are_answered_first(box: Box) -> None:
 
 def on_two_cores(box: Box) -> None:
     """Each core has its connections again, whichever received their frames."""
-    if len(CPUS) < 2:
-        raise Skip("takes two CPUs")
-    gateway = box.gateway(cpus=f"{CPUS[0]}, {CPUS[1]}", main_cpu=str(CPUS[0]))
-    gateway.start_ready()
+    gateway = two_cores(box)
     load = box.load(*PATIENT, connections=16, window=2, seconds=10)
     load.wait_connected()
-
-    def by_core() -> list[float]:
-        metrics = gateway.metrics()
-        return [metrics.total("causeway_lcore_connections", lcore=str(cpu)) for cpu in CPUS[:2]]
-
-    before = by_core()
+    before = by_core(gateway, "causeway_lcore_connections")
     expect(min(before) > 0, f"connections by core: {before}")
     for _ in range(2):
         time.sleep(0.5)
         done = _restart(box, gateway)
         expect("16 of 16 connections went on" in done.stdout, done.stdout + done.stderr)
-        expect_equal("connections by core", by_core(), before)
+        expect_equal("connections by core", by_core(gateway, "causeway_lcore_connections"), before)
     _expect_unnoticed(load, 16)
     gateway.terminate()
 

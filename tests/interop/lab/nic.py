@@ -42,6 +42,13 @@ def _rise(before: Metrics, after: Metrics, name: str) -> dict[str, float]:
     return {core: now - was.get(core, 0) for core, now in after.by_label(name, "lcore").items()}
 
 
+def churn(rig: Rig, places: dict[str, str]) -> None:
+    """Files are written by all mounts of mounted_beside(), and read again."""
+    for version, at in places.items():
+        rig.guest.check(f"churn_write {at}/cores{version} {FILES} {FILE_BYTES}", 300)
+        rig.guest.check(f"churn_check {at}/cores{version}", 200)
+
+
 def cores(rig: Rig) -> None:
     """Several connections of one client, on both cores. Prints what each core took from its queue, and what it gave the other: all other
     frames were dealt to their core by the device."""
@@ -51,9 +58,7 @@ def cores(rig: Rig) -> None:
     if steering != STEERING[rig.wire.model]:
         raise LabError(f"frames come to their core by {steering}")
     with rig.mounted_beside(VERSIONS) as places:
-        for version, at in places.items():
-            rig.guest.check(f"churn_write {at}/cores{version} {FILES} {FILE_BYTES}", 300)
-            rig.guest.check(f"churn_check {at}/cores{version}", 200)
+        churn(rig, places)
         after = server.metrics()
         after.lint()
         (rig.logs / "operator.log").write_text(

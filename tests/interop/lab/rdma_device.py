@@ -10,17 +10,13 @@ import urllib.request
 
 from lab.daemon import LabError, wait_until
 from lab.gateway_guest import GatewayGuest
+from lab.nic import VERSIONS, churn
 from lab.rig import Rig
 
 # What software needs to destroy is little; the guest is slow.
 REMOVED_WITHIN = 60
 BACK_WITHIN = 240
 EVENTS = "causeway_verbs_device_events_total"
-
-
-VERSIONS = ("3", "4.0", "4.1", "4.2")  # clients of their own to the server: a connection each
-FILES = 4
-FILE_BYTES = 1_000_003
 
 
 def _server(rig: Rig) -> GatewayGuest:
@@ -150,9 +146,7 @@ def cores(rig: Rig) -> None:
     """Several connections of one client: one core hears all requests, and each core has as many of the connections."""
     server = _server(rig)
     with rig.mounted_beside(VERSIONS) as places:
-        for version, at in places.items():
-            rig.guest.check(f"churn_write {at}/cores{version} {FILES} {FILE_BYTES}", 300)
-            rig.guest.check(f"churn_check {at}/cores{version}", 200)
+        churn(rig, places)
         after = server.metrics()
         after.lint()
         _look(rig, "connections on all cores")
