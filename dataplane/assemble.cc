@@ -341,6 +341,7 @@ RdmaHostOptions rdma_options(const control::Config& config, const CoreShare& cor
   options.retries = {.timeout_min = static_cast<uint8_t>(config.roce.ack_timeout),
                      .retries_max = static_cast<uint8_t>(config.roce.retry_count),
                      .rnr_retries_max = static_cast<uint8_t>(config.roce.rnr_retry_count)};
+  options.min_rnr_timer = static_cast<uint8_t>(config.roce.rnr_timer);
   for (const control::ListenerConfig& listener : config.listeners) {
     if (listener.transport == control::TransportKind::kVerbs || !listener.device.empty()) {
       options.listen.push_back({listener.port, listener.address, listener.device});

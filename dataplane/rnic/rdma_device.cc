@@ -58,9 +58,7 @@ std::unique_ptr<RdmaDevice> RdmaDevice::open(const RdmaCore& core, ibv_device* w
 }
 
 RdmaDevice::~RdmaDevice() {
-  for (const auto& queue : queues_) {
-    (void)core_.destroy_cq(queue->cq);
-  }
+  queues_.clear();
   if (channel_ != nullptr) {
     (void)core_.destroy_comp_channel(channel_);
   }
@@ -85,12 +83,10 @@ CompletionQueue* RdmaDevice::reserve(uint32_t entries) {
   if (entries > wanted) {
     return nullptr;
   }
-  auto queue = std::make_unique<CompletionQueue>();
-  queue->cq = core_.create_cq(context_, static_cast<int>(wanted), queue.get(), channel_, 0);
-  if (queue->cq == nullptr) {
+  auto queue = CompletionQueue::make(core_, context_, channel_, wanted);
+  if (queue == nullptr) {
     return nullptr;
   }
-  queue->room = rnic::CompletionRoom(static_cast<uint32_t>(queue->cq->cqe));
   queues_.push_back(std::move(queue));
   return queues_.back()->room.reserve(entries) ? queues_.back().get() : nullptr;
 }
@@ -114,25 +110,21 @@ ibv_mr* RdmaDevice::expose(MutableBytes memory, verbs::RemoteAccess access) {
 
 void RdmaDevice::arm() {
   for (const auto& queue : queues_) {
-    if (!queue->is_armed) {
-      queue->is_armed = ibv_req_notify_cq(queue->cq, 0) == 0;
-    }
+    queue->arm();
   }
 }
 
 void RdmaDevice::take_events() {
   ibv_cq* cq = nullptr;
-  void* owner = nullptr;
-  while (core_.get_cq_event(channel_, &cq, &owner) == 0) {
+  void* ignored = nullptr;
+  while (core_.get_cq_event(channel_, &cq, &ignored) == 0) {
     core_.ack_cq_events(cq, 1);
-    static_cast<CompletionQueue*>(owner)->is_armed = false;
+    CompletionQueue::of(*cq).on_event();
   }
 }
 
 void RdmaDevice::drop_broken_queues() {
-  std::erase_if(queues_, [this](const auto& queue) {
-    return queue->is_broken && queue->room.reserved() == 0 && core_.destroy_cq(queue->cq) == 0;
-  });
+  std::erase_if(queues_, [](const auto& queue) { return queue->is_broken && queue->room.reserved() == 0; });
 }
 
 bool RdmaDevice::is_infiniband(uint8_t port) const {

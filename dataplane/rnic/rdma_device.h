@@ -10,18 +10,11 @@
 
 #include "base/bytes.h"
 #include "base/result.h"
+#include "dataplane/rnic/completion_queue.h"
 #include "dataplane/rnic/rdma_core.h"
-#include "rnic/completion_room.h"
 #include "verbs/memory_region.h"
 
 namespace cw::dataplane {
-
-struct CompletionQueue {
-  ibv_cq* cq = nullptr;
-  rnic::CompletionRoom room{0};  // what queue pairs have been promised
-  bool is_armed = false;         // its next completion makes an event
-  bool is_broken = false;        // the device has said so: for nobody any more
-};
 
 class RdmaDevice {
  public:
@@ -37,6 +30,8 @@ class RdmaDevice {
   [[nodiscard]] CompletionQueue* reserve(uint32_t entries);
   // Of registered memory.
   [[nodiscard]] uint32_t lkey_of(const uint8_t* address) const;
+  // Some that is registered.
+  [[nodiscard]] Bytes any_memory() const { return {regions_.front().begin, regions_.front().end}; }
   // For peers, beside that. nullptr: the device registers no more.
   [[nodiscard]] ibv_mr* expose(MutableBytes memory, verbs::RemoteAccess access);
   // Their next completions make the channel readable.

@@ -19,7 +19,6 @@
 namespace cw::dataplane {
 namespace {
 
-constexpr int kCompletionsAtOnce = 64;
 constexpr uint32_t kCompletionsInTurn = 512;  // of one queue
 constexpr uint32_t kCmEventsInTurn = 16;
 constexpr int kAsyncEventsInTurn = 64;
@@ -30,13 +29,10 @@ constexpr Duration kListenRetry = Duration::seconds(1);
 constexpr Duration kListenRetryMax = Duration::seconds(30);
 constexpr Duration kOpenRetry = Duration::seconds(10);
 constexpr Duration kRemovalLook = Duration::ms(500);
+// A core that takes nothing for so long has other trouble, and clients wait some seconds.
+constexpr Duration kDealtPatience = Duration::ms(500);
 constexpr IpAddress kWildcardV6{};
 const IpAddress kWildcardV4 = IpAddress::v4(0);
-
-// Work completions are handed on by their values.
-static_assert(static_cast<uint32_t>(verbs::WcStatus::kWorkRequestFlushed) == IBV_WC_WR_FLUSH_ERR &&
-              static_cast<uint32_t>(verbs::WcStatus::kRetryExceeded) == IBV_WC_RETRY_EXC_ERR &&
-              static_cast<uint32_t>(verbs::WcStatus::kGeneralError) == IBV_WC_GENERAL_ERR);
 
 rnic::DeviceEvent event_of(ibv_event_type type) {
   switch (type) {
@@ -367,6 +363,9 @@ bool RdmaHost::receive(Instant now) {
   bool worked = poll_queues(now);
   if (now >= look_after_) {
     look_for_removals(now);
+    if (dealer_ != nullptr && options_.listens) {
+      take_back(now);
+    }
   }
   if (now >= listen_after_) {
     listen_again(now);
@@ -383,20 +382,16 @@ bool RdmaHost::poll_queues(Instant now) {
   bool worked = false;
   for (const auto& device : devices_) {
     for (const auto& queue : device->queues()) {
-      std::array<ibv_wc, kCompletionsAtOnce> done;
-      int count = kCompletionsAtOnce;
-      for (uint32_t sum = 0; count == kCompletionsAtOnce && sum < kCompletionsInTurn; sum += static_cast<uint32_t>(count)) {
-        count = std::max(ibv_poll_cq(queue->cq, kCompletionsAtOnce, done.data()), 0);
+      std::array<rnic::WorkDone, CompletionQueue::kAtOnce> done;
+      uint32_t count = CompletionQueue::kAtOnce;
+      for (uint32_t sum = 0; count == CompletionQueue::kAtOnce && sum < kCompletionsInTurn; sum += count) {
+        count = queue->poll(done);
         worked |= count > 0;
-        if (count < kCompletionsAtOnce) {
+        if (count < CompletionQueue::kAtOnce) {
           queue->room.settle();  // before anybody leaves by what is told here
         }
-        for (const ibv_wc& each : std::span(done).first(static_cast<size_t>(count))) {
-          rnic::WorkDone work{.id = each.wr_id, .status = static_cast<verbs::WcStatus>(each.status), .bytes = each.byte_len};
-          if (each.status == IBV_WC_SUCCESS && (each.wc_flags & IBV_WC_WITH_INV) != 0) {
-            work.invalidated = verbs::Rkey(each.invalidated_rkey);
-          }
-          transport_->on_completion(now, work);
+        for (const rnic::WorkDone& each : std::span(done).first(count)) {
+          transport_->on_completion(now, each);
         }
       }
     }
@@ -616,7 +611,8 @@ void RdmaHost::on_request(Instant now, const CmEvent& event) {
                              .listener_port = (*listener)->wanted.port,
                              .initiator_depth = event.initiator_depth,
                              .private_data = event.private_data,
-                             .private_bytes = event.private_bytes};
+                             .private_bytes = event.private_bytes,
+                             .dealt_at = now};
   const uint32_t core = dealer_ == nullptr ? dealt_to_ : dealer_->choose(dealt_to_);
   if (core == dealt_to_) {
     serve_request(now, request);
@@ -636,6 +632,17 @@ void RdmaHost::take_dealt(Instant now) {
     } else {
       refuse(request->id);
     }
+  }
+}
+
+// By the listening core, whose channel an id is on until another core takes it over.
+void RdmaHost::take_back(Instant now) {
+  for (uint32_t taken = 0; taken < kCmEventsInTurn; ++taken) {
+    const auto request = dealer_->take_late(now, dealt_to_, kDealtPatience);
+    if (!request) {
+      return;
+    }
+    serve_request(now, *request);
   }
 }
 
@@ -744,7 +751,7 @@ void RdmaHost::take_async_events(Instant now, RdmaDevice& device) {
     const bool ends_all = event.event_type == IBV_EVENT_DEVICE_FATAL;
     device.is_gone |= ends_all;
     if (cq != nullptr) {
-      static_cast<CompletionQueue*>(cq->cq_context)->is_broken = true;
+      CompletionQueue::of(*cq).is_broken = true;
     }
     if (!ends_all && cq == nullptr) {
       continue;
@@ -752,7 +759,7 @@ void RdmaHost::take_async_events(Instant now, RdmaDevice& device) {
     // All of a queue or a device end with it: once, and then nothing more comes of it.
     for (const auto& each : peers_) {
       if (each != nullptr && each->id != nullptr && each->qp != nullptr && each->device == &device &&
-          (ends_all || each->queue->cq == cq)) {
+          (ends_all || each->queue->cq() == cq)) {
         transport_->on_device_failed(now, each->connection, kind);
       }
     }

@@ -43,6 +43,8 @@ struct RdmaHostOptions {
   // Active side: by which device servers have to be reached; empty: whichever.
   std::string device;
   rnic::RetryLimits retries;
+  // How long a peer waits that found no receive, as ibv_qp_attr has it: 12 = 0.64 ms. The kernel's own 0 is 655 ms.
+  uint8_t min_rnr_timer = 12;
 };
 
 class RdmaHost final : public rnic::RnicHost, public WireShell {
@@ -166,6 +168,7 @@ class RdmaHost final : public rnic::RnicHost, public WireShell {
   void on_cm_event(Instant now, const CmEvent& event);
   void on_request(Instant now, const CmEvent& event);
   void take_dealt(Instant now);
+  void take_back(Instant now);
   void serve_request(Instant now, const DealtRequest& request);
   void refuse_dealt(uint32_t core);
   [[nodiscard]] Peer& add_peer(rnic::RnicId connection);

@@ -7,48 +7,18 @@
 
 #include "base/assert.h"
 #include "dataplane/rnic/rdma_host.h"
+#include "dataplane/rnic/send_requests.h"
 #include "telemetry/log.h"
 
 namespace cw::dataplane {
 namespace {
 
-constexpr uint32_t kRequestsAtOnce = 32;
-constexpr uint32_t kPiecesMax = 32;
 // Pieces of one work request that are asked for: each takes room in the device's queue.
 constexpr uint32_t kSendPieces = 16;
 constexpr uint32_t kRemoteAccess =
     IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND;
 // Of a mask of attributes: old kernels set them on InfiniBand, too, which refuses them.
 constexpr int kRoceBits = 0xe00000;
-
-ibv_wr_opcode opcode_of(rnic::WorkVerb verb) {
-  switch (verb) {
-    case rnic::WorkVerb::kSend:
-      return IBV_WR_SEND;
-    case rnic::WorkVerb::kSendWithInvalidate:
-      return IBV_WR_SEND_WITH_INV;
-    case rnic::WorkVerb::kWrite:
-      return IBV_WR_RDMA_WRITE;
-    case rnic::WorkVerb::kRead:
-      return IBV_WR_RDMA_READ;
-  }
-  return IBV_WR_SEND;
-}
-
-unsigned flags_of(const rnic::SendWork& work) {
-  unsigned flags = 0;
-  flags |= work.signaled ? unsigned{IBV_SEND_SIGNALED} : 0;
-  flags |= work.solicited ? unsigned{IBV_SEND_SOLICITED} : 0;
-  flags |= work.fence ? unsigned{IBV_SEND_FENCE} : 0;
-  flags |= work.is_inline ? unsigned{IBV_SEND_INLINE} : 0;
-  return flags;
-}
-
-// Some devices (rxe, siw) take all of a chain, cannot ring their doorbell, say that they failed, and name no request.
-template <typename Request>
-uint32_t taken_of(std::span<const Request> chain, const Request* refused) {
-  return refused == nullptr ? static_cast<uint32_t>(chain.size()) : static_cast<uint32_t>(refused - chain.data());
-}
 
 // The trace has the client.
 void log_refusal(const RdmaDevice& device, const char* what) {
@@ -73,6 +43,7 @@ bool RdmaHost::modify(const Peer& peer, ibv_qp_state state, uint8_t reads_max) c
   }
   attributes.qp_access_flags = peer.exposes ? IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE : 0;
   if (state == IBV_QPS_RTR) {
+    attributes.min_rnr_timer = options_.min_rnr_timer;
     attributes.max_dest_rd_atomic = peer.exposes ? std::min(attributes.max_dest_rd_atomic, peer.reads_of_peer_max) : uint8_t{0};
     if (peer.device->is_infiniband(peer.id->port_num)) {
       mask &= ~kRoceBits;
@@ -113,8 +84,8 @@ Result<rnic::QueuePairMade> RdmaHost::make_queue_pair(rnic::RnicId connection, c
     log_refusal(*peer->device, "room for completions");
     return cw::fail(Error::kNoResources);
   }
-  attributes.send_cq = queue->cq;
-  attributes.recv_cq = queue->cq;
+  attributes.send_cq = queue->cq();
+  attributes.recv_cq = queue->cq();
   const ibv_qp_cap wanted = attributes.cap;
   for (const uint32_t inline_bytes : {wish.inline_bytes, uint32_t{0}}) {
     attributes.cap = wanted;
@@ -184,44 +155,11 @@ uint32_t RdmaHost::post_sends(rnic::RnicId connection, std::span<const rnic::Sen
   if (peer == nullptr || peer->qp == nullptr) {
     return 0;
   }
-  CW_ASSERT(works.size() <= kRequestsAtOnce);
-  std::array<ibv_send_wr, kRequestsAtOnce> requests;
-  std::array<ibv_sge, size_t{kRequestsAtOnce} * kPiecesMax> pieces;
-  size_t used = 0;
-  for (size_t i = 0; i < works.size(); ++i) {
-    const rnic::SendWork& work = works[i];
-    ibv_send_wr& request = requests[i];
-    request = {};
-    request.wr_id = work.id;
-    request.next = i + 1 < works.size() ? &requests[i + 1] : nullptr;
-    request.sg_list = pieces.data() + used;
-    request.num_sge = static_cast<int>(work.pieces.size());
-    for (const MutableBytes& piece : work.pieces) {
-      pieces[used++] = {.addr = reinterpret_cast<uintptr_t>(piece.data()),
-                        .length = static_cast<uint32_t>(piece.size()),
-                        .lkey = peer->device->lkey_of(piece.data())};
-    }
-    if (work.pieces.empty() && work.verb == rnic::WorkVerb::kRead) {
-      // Its request names a sink whatever the length. Some devices (siw) take that from the first piece, without a look at how
-      // many there are.
-      const uint8_t* const any = memory_.front().data();
-      pieces[used++] = {.addr = reinterpret_cast<uintptr_t>(any), .length = 0, .lkey = peer->device->lkey_of(any)};
-      request.num_sge = 1;
-    }
-    request.opcode = opcode_of(work.verb);
-    request.send_flags = flags_of(work);
-    if (work.verb == rnic::WorkVerb::kSendWithInvalidate) {
-      request.invalidate_rkey = work.rkey.value();
-      request.wr.rdma.rkey = work.rkey.value();  // where libsiw takes it from (read in rdma-core 44); nobody else looks there
-    } else if (work.verb != rnic::WorkVerb::kSend) {
-      request.wr.rdma = {.remote_addr = work.remote_address, .rkey = work.rkey.value()};
-    }
-  }
-  ibv_send_wr* refused = nullptr;
-  if (ibv_post_send(peer->qp, requests.data(), &refused) != 0) {
+  const SendsPosted posted = post_send_requests(*peer->qp, *peer->device, works);
+  if (posted.failed) {
     fail(connection);
   }
-  return taken_of(std::span<const ibv_send_wr>(requests).first(works.size()), refused);
+  return posted.taken;
 }
 
 uint32_t RdmaHost::post_receives(rnic::RnicId connection, std::span<const rnic::ReceiveWork> works) {

@@ -38,12 +38,8 @@ bool RequestDealer::give(uint32_t core, const DealtRequest& request) {
   return true;
 }
 
-std::optional<DealtRequest> RequestDealer::take(uint32_t core) {
-  Box& box = boxes_[core];
-  const std::lock_guard lock(box.mutex);
-  if (box.waiting.empty()) {
-    return std::nullopt;
-  }
+// Precondition: the box is locked, and something is in it.
+DealtRequest RequestDealer::take_first(Box& box) {
   const DealtRequest request = box.waiting.front();
   box.waiting.erase(box.waiting.begin());
   box.connections.fetch_sub(1, std::memory_order_relaxed);
@@ -52,6 +48,23 @@ std::optional<DealtRequest> RequestDealer::take(uint32_t core) {
     (void)eventfd_read(box.bell.get(), &ignored);
   }
   return request;
+}
+
+std::optional<DealtRequest> RequestDealer::take(uint32_t core) {
+  Box& box = boxes_[core];
+  const std::lock_guard lock(box.mutex);
+  return box.waiting.empty() ? std::nullopt : std::optional(take_first(box));
+}
+
+std::optional<DealtRequest> RequestDealer::take_late(Instant now, uint32_t own, Duration patience) {
+  for (uint32_t i = 0; i < count_; ++i) {
+    Box& box = boxes_[i];
+    const std::lock_guard lock(box.mutex);
+    if (i != own && !box.waiting.empty() && box.waiting.front().dealt_at + patience <= now) {
+      return take_first(box);
+    }
+  }
+  return std::nullopt;
 }
 
 }  // namespace cw::dataplane

@@ -13,6 +13,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/time.h"
 #include "control/socket/unique_fd.h"
 
 namespace cw::dataplane {
@@ -24,6 +25,7 @@ struct DealtRequest {
   uint8_t initiator_depth = 0;
   std::array<uint8_t, 256> private_data{};
   size_t private_bytes = 0;
+  Instant dealt_at;
 };
 
 class RequestDealer {
@@ -40,6 +42,8 @@ class RequestDealer {
   [[nodiscard]] bool give(uint32_t core, const DealtRequest& request);
   // What `core` is to have next. Its fd() is readable while there is something.
   [[nodiscard]] std::optional<DealtRequest> take(uint32_t core);
+  // What another core than `own` has not taken for so long, and now never will.
+  [[nodiscard]] std::optional<DealtRequest> take_late(Instant now, uint32_t own, Duration patience);
   [[nodiscard]] int fd(uint32_t core) const { return boxes_[core].bell.get(); }
   // `core` has one more, or one less.
   void add_connection(uint32_t core) { boxes_[core].connections.fetch_add(1, std::memory_order_relaxed); }
@@ -53,6 +57,8 @@ class RequestDealer {
     std::mutex mutex;
     std::vector<DealtRequest> waiting;  // the first came first; guarded by the mutex
   };
+
+  [[nodiscard]] static DealtRequest take_first(Box& box);
 
   uint32_t count_;
   std::unique_ptr<Box[]> boxes_;

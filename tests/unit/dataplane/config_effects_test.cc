@@ -417,6 +417,8 @@ TEST(ConfigEffects, RdmaDevicesHaveThePatienceOfRoce) {
   EXPECT_EQ(limits.timeout_min, 16);
   EXPECT_EQ(limits.retries_max, 3);
   EXPECT_EQ(limits.rnr_retries_max, 4);
+  config.roce.rnr_timer = 20;
+  EXPECT_EQ(rdma_options(config, {}).min_rnr_timer, 20);
   config.roce.keepalive_s = 7;
   EXPECT_EQ(rnic_options(config, {}).keepalive, Duration::seconds(7));
 }

@@ -101,6 +101,7 @@ class PlayedRdma {
     std::vector<std::pair<ibv_qp_state, unsigned>> states;   // it was moved to, with which access flags
     uint8_t reads_of_peer_max = 0;
     uint8_t reads_max = 0;
+    uint8_t min_rnr_timer = 0;
   };
   struct Channel {
     Bell bell;
@@ -445,6 +446,7 @@ inline void PlayedRdma::play_queues() {
     pair.states.push_back({qp->state, attributes->qp_access_flags});
     if (qp->state == IBV_QPS_RTR) {
       pair.reads_of_peer_max = attributes->max_dest_rd_atomic;
+      pair.min_rnr_timer = attributes->min_rnr_timer;
     } else if (qp->state == IBV_QPS_RTS) {
       pair.reads_max = attributes->max_rd_atomic;
     }

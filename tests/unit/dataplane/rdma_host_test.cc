@@ -587,6 +587,32 @@ TEST(RdmaHost, AFailedPostThatNamesNoRequestHasTakenAll) {
   }
 }
 
+// The kernel's timer is 0, which has a client wait for 655 ms when it has found no receive.
+TEST(RdmaHost, APeerThatFindsNoReceiveDoesNotWaitLong) {
+  RdmaRig rig(std::nullopt);
+  ASSERT_TRUE(rig.transport.listen(kRdmaPort).ok());
+  (void)rig.connect(rig.rdma.add("rxe0", kRdmaAddress));
+  EXPECT_EQ(rig.rdma.queue_pairs.at(0)->min_rnr_timer, 12);
+}
+
+// More than are taken at a time.
+TEST(RdmaHost, AllCompletionsOfATurnAreTaken) {
+  RdmaRig rig(std::nullopt);
+  ASSERT_TRUE(rig.transport.listen(kRdmaPort).ok());
+  (void)rig.connect(rig.rdma.add("rxe0", kRdmaAddress));
+  PlayedRdma::QueuePair& pair = *rig.rdma.queue_pairs.at(0);
+  ASSERT_EQ(pair.receives.size(), 4u);
+  for (const uint64_t id : pair.receives) {
+    rig.rdma.complete(pair, id, 8);
+  }
+  for (uint32_t i = 0; i < 150; ++i) {
+    rig.rdma.complete(pair, 0xffff'ffff'ffff'ffff, 8);  // of a queue pair that is gone
+  }
+  rig.turn();
+  EXPECT_EQ(rig.transport.work_stats().stale_completions, 150u);
+  EXPECT_EQ(rig.transport.work_stats().completions[static_cast<size_t>(verbs::WcStatus::kSuccess)], 154u);
+}
+
 // ---- Several cores ----
 
 // Two cores behind one listener, which is the first one's.
@@ -740,6 +766,25 @@ TEST(RdmaCores, ACoreThatTakesNothingHoldsUpNobodyElse) {
   EXPECT_GT(rig.rdma.ids.size(), RequestDealer::kWaitingMax / 4);
   rig.cores.clear();
   EXPECT_TRUE(rig.rdma.ids.empty()) << "what nobody has taken is refused";
+}
+
+// A core that stands still, whose clients would give up: the one that listens has a free hand.
+TEST(RdmaCores, ARequestThatWaitsTooLongIsServedByTheListeningCore) {
+  TwoCores rig;
+  rig.connect();
+  rig.rdma.request(*rig.device);  // the second core's turn to have one
+  const auto turn_alone = [&](Duration pause) {
+    rig.now = rig.now + pause;
+    rig.cores[0]->turn(rig.now);
+  };
+  turn_alone(Duration::ms(1));
+  turn_alone(Duration::ms(400));
+  EXPECT_EQ(rig.cores[0]->connections.size(), 1u) << "it may come yet";
+  turn_alone(Duration::ms(600));
+  turn_alone(Duration::ms(600));
+  EXPECT_EQ(rig.cores[0]->connections.size(), 2u);
+  rig.turn();
+  EXPECT_EQ(rig.cores[1]->connections.size(), 0u);
 }
 
 TEST(RdmaCores, WhatBefallsADeviceIsToldOnce) {
