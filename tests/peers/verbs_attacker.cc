@@ -1,13 +1,17 @@
-// causeway-verbs-attacker: a client on rdma-core that reaches for memory which nobody gave it. One connection, one operation:
+// causeway-verbs-attacker: a client on rdma-core that reaches for memory which nobody gave it, or for more than it was granted. One
+// connection, and
 //
-//   causeway-verbs-attacker SERVER PORT write|read|swap|add KEY ADDRESS
+//   causeway-verbs-attacker SERVER PORT write|read|swap|add KEY ADDRESS     one operation
+//   causeway-verbs-attacker SERVER PORT flood CALLS                         so many NULL calls of NFS, without a receive for an answer
 //
-// KEY and ADDRESS are guesses (0x for hexadecimal). Prints what the device said of the operation and how the connection ended.
-// Exit status: 0 the server ended the connection, and nothing was read or changed as far as this side can tell; 1 the server let
-// it happen; 2 there was no attack: wrong usage, no connection, or a device that does not know the operation.
+// KEY and ADDRESS are guesses (0x for hexadecimal). Prints what the device said of the operation, or how many calls were taken, and
+// how the connection ended. Exit status: 0 the server ended the connection, and nothing was read or changed as far as this side can
+// tell, nor were all calls taken; 1 the server let it happen; 2 there was no attack: wrong usage, no connection, or a device that
+// does not know the operation.
 //
 // The queue pair is brought up by hand: librdmacm would grant itself no READs from a server that answers none, and an attacker
 // does not ask. For the interop lab, whose guests have rdma-core.
+#include <endian.h>
 #include <infiniband/verbs.h>
 #include <poll.h>
 #include <rdma/rdma_cma.h>
@@ -30,6 +34,11 @@ using Clock = std::chrono::steady_clock;
 constexpr int kNotTried = 2;
 constexpr uint8_t kMark = 0x5a;  // what our memory holds before a READ
 constexpr auto kWait = std::chrono::seconds(15);
+constexpr auto kFloodWait = std::chrono::seconds(90);  // answers that nobody takes have 30 s
+constexpr uint32_t kSendsMax = 64;
+// RPC-over-RDMA version 1 (RFC 8166 4): a message without chunks, which asks for 32 credits. In it a NULL call of NFS version 3.
+constexpr uint32_t kXid = 0xffff'ffff;  // stands for the call's own
+constexpr std::array<uint32_t, 17> kNullCall = {kXid, 1, 32, 0, 0, 0, 0, kXid, 0, 2, 100003, 3, 0, 0, 0, 0, 0};
 
 struct Attack {
   std::string server;
@@ -37,6 +46,7 @@ struct Attack {
   ibv_wr_opcode opcode = IBV_WR_RDMA_WRITE;
   uint32_t key = 0;
   uint64_t address = 0;
+  uint32_t calls = 0;  // of a flood; 0: it is none
 };
 
 int not_tried(const char* what) {
@@ -45,13 +55,20 @@ int not_tried(const char* what) {
 }
 
 std::optional<Attack> parse(int argc, char** argv) {
-  if (argc != 6) {
+  if (argc != 5 && argc != 6) {
     return std::nullopt;
   }
   Attack attack;
   attack.server = argv[1];
   attack.port = argv[2];
   const std::string_view operation = argv[3];
+  if (operation == "flood") {
+    attack.calls = static_cast<uint32_t>(std::strtoul(argv[4], nullptr, 0));
+    return argc == 5 && attack.calls > 0 ? std::optional(attack) : std::nullopt;
+  }
+  if (argc != 6) {
+    return std::nullopt;
+  }
   if (operation == "write") {
     attack.opcode = IBV_WR_RDMA_WRITE;
   } else if (operation == "read") {
@@ -97,6 +114,9 @@ class Attacker {
   int run() {
     if (!resolve() || !make_queue_pair() || !connect()) {
       return not_tried(step_);
+    }
+    if (attack_.calls > 0) {
+      return flood();
     }
     if (!post()) {
       return not_tried("the operation is not posted");
@@ -146,18 +166,18 @@ class Attacker {
   bool make_queue_pair() {
     step_ = "no queue pair";
     domain_ = ibv_alloc_pd(id_->verbs);
-    completions_ = ibv_create_cq(id_->verbs, 16, nullptr, nullptr, 0);
+    completions_ = ibv_create_cq(id_->verbs, 2 * kSendsMax, nullptr, nullptr, 0);
     if (domain_ == nullptr || completions_ == nullptr) {
       return false;
     }
     ibv_qp_init_attr init{};
     init.send_cq = completions_;
     init.recv_cq = completions_;
-    init.cap = {4, 4, 1, 1, 0};
+    init.cap = {kSendsMax, 4, 1, 1, 0};
     init.qp_type = IBV_QPT_RC;
     init.sq_sig_all = 1;
     qp_ = ibv_create_qp(domain_, &init);
-    memory_.fill(kMark);
+    memory_ = untouched();
     region_ = ibv_reg_mr(domain_, memory_.data(), memory_.size(), IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
     return qp_ != nullptr && region_ != nullptr && move_to(IBV_QPS_INIT);
   }
@@ -211,6 +231,44 @@ class Attacker {
     return errno == 0;
   }
 
+  // With an XID of its own; none of the sends before that are under way lies in the same place.
+  bool post_call(uint32_t xid) {
+    uint8_t* const place = memory_.data() + size_t{xid % kSendsMax} * sizeof(kNullCall);
+    for (size_t i = 0; i < kNullCall.size(); ++i) {
+      const uint32_t word = htobe32(kNullCall[i] == kXid ? xid : kNullCall[i]);
+      std::memcpy(place + i * sizeof(word), &word, sizeof(word));
+    }
+    ibv_sge memory{reinterpret_cast<uint64_t>(place), sizeof(kNullCall), region_->lkey};
+    ibv_send_wr work{};
+    work.sg_list = &memory;
+    work.num_sge = 1;
+    work.opcode = IBV_WR_SEND;
+    ibv_send_wr* bad = nullptr;
+    return ibv_post_send(qp_, &work, &bad) == 0;
+  }
+
+  // As many calls on their way as the queue has room for, until the server ends it.
+  int flood() {
+    const auto end = Clock::now() + kFloodWait;
+    uint32_t posted = 0;
+    uint32_t done = 0;
+    uint32_t taken = 0;
+    bool ended = false;
+    while (!ended && taken < attack_.calls && Clock::now() < end) {
+      while (posted < attack_.calls && posted - done < kSendsMax && post_call(posted)) {
+        ++posted;
+      }
+      ibv_wc completion{};
+      while (ibv_poll_cq(completions_, 1, &completion) > 0) {
+        ++done;
+        taken += completion.status == IBV_WC_SUCCESS ? 1 : 0;
+      }
+      ended = await(RDMA_CM_EVENT_DISCONNECTED, Clock::now() + std::chrono::milliseconds(1));
+    }
+    std::printf("%u calls taken; connection: %s\n", taken, ended ? "ended by the server" : "still there");
+    return ended && taken < attack_.calls ? 0 : 1;
+  }
+
   // A WRITE over iWARP is done for this side when TCP has it: how the connection ended is what counts.
   int watch() {
     const auto end = Clock::now() + kWait;
@@ -229,7 +287,7 @@ class Attacker {
     return ended && !(reads && (succeeded || changed)) ? 0 : 1;
   }
 
-  using Memory = std::array<uint8_t, 64>;
+  using Memory = std::array<uint8_t, kSendsMax * sizeof(kNullCall)>;
   static Memory untouched() {
     Memory memory{};
     memory.fill(kMark);
@@ -253,7 +311,10 @@ class Attacker {
 int main(int argc, char** argv) {
   const std::optional<Attack> attack = parse(argc, argv);
   if (!attack) {
-    std::fputs("usage: causeway-verbs-attacker SERVER PORT write|read|swap|add KEY ADDRESS\n", stderr);
+    std::fputs(
+        "usage: causeway-verbs-attacker SERVER PORT write|read|swap|add KEY ADDRESS\n"
+        "       causeway-verbs-attacker SERVER PORT flood CALLS\n",
+        stderr);
     return kNotTried;
   }
   return Attacker(*attack).run();

@@ -1,6 +1,10 @@
-"""A client on rdma-core that reaches for memory of the gateway: RDMA Writes, Reads and atomic operations with guessed keys at guessed
-addresses, one connection each, while another client works on a mount. The gateway exposes no memory: each such connection ends, is
-counted once, and nobody else notices.
+"""Clients on rdma-core that reach for what nobody gave them, while another client works on a mount.
+
+attack: for memory of the gateway, by RDMA Writes, Reads and atomic operations with guessed keys at guessed addresses, one connection each.
+The gateway exposes no memory: each such connection ends, is counted once, and nobody else notices.
+
+flood: for more than its credits, by calls without end whose answers it never takes. It gets no further than its send queue at the gateway
+and the receives that it was granted, waits there alone, and is ended when its answers have found no receive for as long as they may take.
 """
 
 import os
@@ -44,6 +48,39 @@ def _told_by_wire(rig: Rig, metrics: Metrics) -> float:
         return sum(metrics.total("causeway_verbs_queue_pairs_ended_total", cause=cause) for cause in VERBS_CAUSES)
     naks = "causeway_roce_naks_total"
     return sum(metrics.total(naks, direction="tx", code=code) for code in ("remote_access", "invalid_request"))
+
+
+CALLS = 100_000
+# 256 answers fill the send queue, 64 calls wait for room in it, and 16 receives are for replies to calls of the gateway's own.
+TAKEN_MAX = 256 + 64 + 16
+
+
+def flood(rig: Rig) -> None:
+    assert rig.gateway
+    gateway = rig.gateway
+    rig.guest.send_program(_program(), IN_GUEST)
+    with rig.mounted("3"):
+        rig.guest.check(f"make_sources 1048576 && write_files {MOUNT_POINT}/before")
+        before = gateway.metrics()
+        status, said = rig.guest.run(
+            f"{IN_GUEST} {network.GATEWAY} 20049 flood {CALLS} > /tmp/flood.log 2>&1 & flooder=$!; sleep 2;"
+            f" write_files {MOUNT_POINT}/beside && check_files {MOUNT_POINT}/beside || echo no neighbour;"
+            " wait $flooder; status=$?; cat /tmp/flood.log; exit $status",
+            150,
+        )
+        print(f"   {said.strip()}", flush=True)
+        if status != 0 or "no neighbour" in said:
+            raise LabError(f"status {status}: {said.strip()}")
+        taken = int(said.split(" calls taken")[0].split()[-1])
+        # Over iWARP a SEND is done for its sender when its own TCP has it.
+        if taken > TAKEN_MAX and rig.wire.transport != "siw" and rig.wire.verbs != "siw0":
+            raise LabError(f"{taken} calls were taken of one that takes no answers")
+        wait_until(lambda: gateway.metrics().total("causeway_connections") == 1, 30, "the end of the flooder's connection")
+        if _closed(gateway.metrics()) - _closed(before) != 1 or rig.stats().xprt["connect_count"] != 1:
+            raise LabError("not the flooder's connection alone has ended")
+        rig.guest.check(f"check_files {MOUNT_POINT}/before", 60)
+    for name in ("before", "beside"):
+        rig.backend.remove_tree(name)
 
 
 def attack(rig: Rig) -> None:

@@ -472,6 +472,7 @@ def gateway_cases() -> list[Case]:
             add("silent-peer", silent_peer, False)
             if (transport, mtu) == ("tap", 4096):
                 add("attack", attack.attack, True)
+                add("flood", attack.flood, False)
             add("churn", churn.churn(200, 55), main)
             add("long-churn", churn.churn(2000, 550), False)
             add("mount-churn", mount_churn.mount_churn(25, 550), False)
@@ -534,6 +535,7 @@ def iwarp_cases() -> list[Case]:
     add("metrics", metrics_agree)
     add("churn", churn.churn(200, 55))
     add("attack", attack.attack, True)
+    add("flood", attack.flood)
     for version in VERSIONS:
         add(f"nfs{version}", nfs(version, SMALL + MEDIUM), version == "3")
         add(f"large-nfs{version}", nfs(version, LARGE))
@@ -619,6 +621,7 @@ def verbs_cases() -> list[Case]:
         cases.append(Case(f"gateway-crash-nfs4.1-{wire.name}", wire, restart("4.1", _kill_gateway, _start_gateway)))
         cases.append(Case(f"silent-peer-{wire.name}", wire, silent_peer_of_verbs))
         cases.append(Case(f"attack-{wire.name}", wire, attack.attack, transport == "verbs-rxe"))
+        cases.append(Case(f"flood-{wire.name}", wire, attack.flood, transport == "verbs-rxe"))
         cases.append(Case(f"exerciser-{wire.name}", wire, exercise.exercise(10, 40, check=_no_errors_counted)))
         cases.append(Case(f"load-{wire.name}", wire, rdma_load.load, True))
         cases += rdma_device_cases(wire)
