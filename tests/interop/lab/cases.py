@@ -31,7 +31,7 @@ from lab.daemon import LabError, wait_until
 from lab.ganesha import Ganesha
 from lab.gateway import Gateway
 from lab.gateway_guest import GatewayGuest
-from lab.guest import Guest, Nic
+from lab.guest import CPU, Guest, Nic
 from lab.metrics import Metrics
 from lab.reference import KnfsdTcp, Reference
 from lab.rig import MOUNT_POINT, Rig, Wire
@@ -758,6 +758,7 @@ def beside_cases() -> list[Case]:
         Case(f"disorder-linux{image.NEWER}", None, _no_rig, False, disorder.disorder(image.NEWER)),
         Case("clock-step-in-kernel", None, _no_rig, False, clock_step.clock_step),
         Case("isolation-in-kernel", None, _no_rig, False, isolation.isolation),
-        Case("figures-three-ways", None, _no_rig, False, figures.figures),
+        Case("figures-four-ways", None, _no_rig, False, figures.figures()),
+        Case("figures-four-ways-erms", None, _no_rig, False, figures.figures(CPU)),
         *(Case(f"idle-{wire}", None, _no_rig, False, idle.idle(wire)) for wire in idle.WIRES),
     ]

@@ -6,12 +6,12 @@ import shutil
 import subprocess
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Iterator
+from typing import Iterator, Sequence
 
 from lab import ganesha, gateway, metrics, network
 from lab.daemon import LabError, wait_until
 from lab.ganesha import Ganesha
-from lab.guest import PCI_ADDRESS, Guest, Nic
+from lab.guest import CPU, PCI_ADDRESS, Guest, Nic
 from lab.metrics import Metrics
 from lab.sandbox import RUN
 
@@ -33,7 +33,7 @@ def _libraries(program: Path) -> set[Path]:
 def _plugins(driver: str) -> list[Path]:
     if not driver:
         return []  # nor is DPDK started
-    needed = ("bus_vdev", "bus_pci", "mempool_ring", "mempool_stack", driver)
+    needed = ("bus_vdev", "bus_pci", "mempool_ring", "mempool_stack", *driver.split())
     found = [path for name in needed for path in PLUGINS.glob(f"pmds-*/librte_{name}.so.*") if not path.is_symlink()]
     if len(found) != len(needed):
         raise LabError(f"DPDK's plugins are not in {PLUGINS}")
@@ -85,9 +85,10 @@ class GatewayGuest:
     """A guest in which causewayd runs, by `device` of DPDK on its RoCE interface, roce0. `port` is what the port's section says of
     addresses, `settings` are sections more, `modules` what the kernel
     does not load by itself. With `rdma`, an RDMA device of the kernel (rxe0, siw0), the gateway serves on that, without DPDK; without it and without
-    `device`, on the kernel's TCP. `plugin`: a driver of DPDK that serve_by() will need. With `model`, it has a NIC of that model by vfio-pci,
-    with as many `queues`, memory from hugepages, and two poll cores on CPUs of their own; else it has `cores` of them. The host's bridge roce has the other end of the
-    interface. The guest's addresses end in `number`.
+    `device`, on the kernel's TCP. `plugin`: drivers of DPDK that serve_by() will need. With `model`, it has a NIC of that model by
+    vfio-pci, with as many `queues`, memory from hugepages, and two poll cores on CPUs of their own; else it has `cores` of them.
+    With `beside`, too, the kernel has a second NIC, roce0: the gateway begins there, and its cores are `cores` again. The host's
+    bridge roce has the other end of each. The guest's addresses end in `number`. `cpu` and `words` are those of Guest.
     """
 
     def __init__(
@@ -109,22 +110,29 @@ class GatewayGuest:
         memory_mb: int = 1024,
         plugin: str = "",
         cores: int = 1,
+        beside: str = "",
+        cpu: str = CPU,
+        words: Sequence[str] = (),
     ) -> None:
-        nic = Nic("tap", mtu, tap="roce-server", iwarp=rdma.startswith("siw"), model=model, queues=queues)
-        memory, cpus, hugepages = (memory_mb + 2 * HUGEPAGES, 3, HUGEPAGES) if model else (memory_mb, cores, 0)
-        self.guest = Guest(nic, logs, number=number, name="gateway", memory_mb=memory, cpus=cpus, hugepages=hugepages)
+        nic = Nic("tap", mtu, tap="roce-server", iwarp=rdma.startswith("siw"), model=model, queues=queues, beside=beside)
+        memory, hugepages = (memory_mb + 2 * HUGEPAGES, HUGEPAGES) if model else (memory_mb, 0)
+        apart = bool(model) and not beside
+        cpus = 3 if apart else cores
+        self.guest = Guest(
+            nic, logs, number=number, name="gateway", memory_mb=memory, cpus=cpus, hugepages=hugepages, cpu=cpu, words=words
+        )
+        self._poll_lcores = "1, 2" if apart else ", ".join(map(str, range(cores)))
         self._backend = backend
         self._rdma = rdma
         self._mtu = mtu
-        self._device = PCI_ADDRESS if model else device
+        self._device = PCI_ADDRESS if apart else device
         self._port = port
         self._settings = settings
         self._connections_max = connections_max
         self._backend_extra = backend_extra
         self._listen = listen
-        self._cores = cores
         self._modules = modules
-        self._driver = plugin or (DRIVERS[model] if model else device.partition(",")[0].rstrip("0123456789"))
+        self._driver = plugin or (DRIVERS[model] if apart else device.partition(",")[0].rstrip("0123456789"))
         self._metrics = f"{self.guest.address}:9464"
         self._log = logs / "causewayd.log"
 
@@ -133,6 +141,8 @@ class GatewayGuest:
             self.launch()  # after its end; the guest is as it was
             return
         network.add_tap("roce-server", self._mtu, bridge="roce", queues=self.guest.nic.queues)
+        if self.guest.nic.beside:
+            network.add_tap(self.guest.nic.beside, self._mtu, bridge="roce")
         self.guest.start()
         daemon = gateway.default_program()
         send_bundle(self.guest, [daemon, daemon.parent.parent / "apps/causewayctl"], self._driver)
@@ -159,10 +169,10 @@ class GatewayGuest:
                 yield
 
     def _send_configuration(self) -> None:
-        nic = self.guest.nic
+        by_vfio = self._device == PCI_ADDRESS
         config = RUN / "guest.toml"
         text = gateway.config_text(
-            poll_lcores="1, 2" if nic.model else ", ".join(map(str, range(self._cores))),
+            poll_lcores=self._poll_lcores,
             device=self._device,
             mtu=self._mtu,
             addresses=self._port,
@@ -173,13 +183,13 @@ class GatewayGuest:
             admin="/tmp/admin.sock",
             transport="verbs" if self._rdma else "roce" if self._device else "iwarp",
             rdma=self._rdma,
-            hugepages=bool(nic.model),
+            hugepages=by_vfio,
             listen=self._listen,
             extra=f"[limits]\nconnections_max = {self._connections_max}\n{self._settings}",
         )
         config.write_text(text)
         self.guest.send(config, "/tmp/causeway.toml")
-        if not self._rdma and not nic.model:
+        if not self._rdma and not by_vfio:
             # rxe of this guest's kernel would be a second one that hears RoCE packets.
             self.guest.check("if rdma link show rxe0/1 >/dev/null 2>&1; then rdma link del rxe0; fi")
 

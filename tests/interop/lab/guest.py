@@ -14,7 +14,7 @@ import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Optional
+from typing import Optional, Sequence
 
 from lab import image, network
 from lab.daemon import Daemon, LabError, wait_until
@@ -23,6 +23,11 @@ from lab.sandbox import RUN
 CONTROL_PORT = 1024
 
 _STATUS = re.compile(rb"\n@@rc (\d+)\n$")
+
+# Without cmpxchg16b: when an interrupt comes behind it, QEMU 7.2's emulation saves an address in place of the flags, about once
+# in five million times. The kernel's allocator lives by that instruction. Its guest then dies by a double fault, or goes on with
+# the direction flag set, and copies backwards.
+CPU = "max,-cx16"
 
 # Where on its bus the guest finds a NIC that a program is to have.
 PCI_ADDRESS = "0000:00:08.0"
@@ -50,6 +55,7 @@ class Nic:
     model: str = ""
     queues: int = 1  # of the model, where it has several
     iwarp: bool = False  # the guest's RDMA device is siw, whatever is shared
+    beside: str = ""  # with a model: the tap of a second NIC, which the guest's kernel has as roce0
 
     @property
     def rdma(self) -> str:
@@ -67,14 +73,19 @@ class Guest:
         kernel: str = image.USUAL,
         cpus: int = 1,
         hugepages: int = 0,
+        cpu: str = CPU,
+        words: Sequence[str] = (),
     ) -> None:
-        """`hugepages` of 2 MiB are set aside at the start."""
+        """`hugepages` of 2 MiB are set aside at the start. `cpu` is the processor that QEMU emulates, `words` are more for its
+        command."""
         self.nic = nic
         self.name = name
         self.number = number  # last part of its addresses
         self.memory_mb = memory_mb
         self.kernel = kernel  # its series
         self.cpus = cpus
+        self.cpu = cpu
+        self.words = words
         self.hugepages = hugepages
         self.address = f"10.8.0.{number}"
         self.address_v6 = f"fd08::{number}"
@@ -203,10 +214,7 @@ class Guest:
             "-accel",
             "tcg,thread=multi",
             "-cpu",
-            # Without cmpxchg16b: when an interrupt comes behind it, QEMU 7.2's emulation saves an address in place of the flags, about
-            # once in five million times. The kernel's allocator lives by that instruction. Its guest then dies by a double fault, or
-            # goes on with the direction flag set, and copies backwards.
-            "max,-cx16",
+            self.cpu,
             "-m",
             f"{self.memory_mb}",
             "-serial",
@@ -248,7 +256,7 @@ class Guest:
                 "guest_ufo",
             )
         )
-        card = f"virtio-net-pci,netdev=roce,mac=52:54:00:09:00:{n:02x},host_mtu={self.nic.mtu},vectors=0" f"{offloads}"
+        card = f"virtio-net-pci,netdev=roce,mac=52:54:00:09:00:{n:02x},host_mtu={self.nic.mtu},vectors=0{offloads}"
         if self.nic.kind == "vhost":
             # reconnect: the NIC comes back when the gateway does.
             command += [
@@ -265,11 +273,19 @@ class Guest:
             ]
         elif self.nic.model:
             command += self._card_behind_iommu()
+            if self.nic.beside:
+                of_kernel = card.replace("netdev=roce,mac=52:54:00:09:00", "netdev=beside,mac=52:54:00:09:01")
+                command += [
+                    "-netdev",
+                    f"tap,id=beside,ifname={self.nic.beside},script=no,downscript=no,vnet_hdr=off",
+                    "-device",
+                    of_kernel,
+                ]
         elif self.nic.kind == "tap":
             command += ["-netdev", f"tap,id=roce,ifname={self.nic.tap},script=no,downscript=no,vnet_hdr=off", "-device", card]
             if self.nic.capture:
                 command += ["-object", f"filter-dump,id=dump,netdev=roce,file={self.nic.capture},maxlen=9216"]
-        return command
+        return command + list(self.words)
 
     def _card_behind_iommu(self) -> list[str]:
         """A machine with an IOMMU, a NIC that what it isolates can be given to, and the monitor, which has the NIC's cable."""
