@@ -156,7 +156,6 @@ void CallPath::finish_opened(Instant now, Connection& connection, const Lane& la
 
 // 2. Calls that are complete are taken, while they may be and there is room for what they lead to.
 void CallPath::pump(Instant now, Connection& connection) {
-  rpcrdma::Call call;
   ListNode<StalledTag>& stalled = connection;
   parts_.reverse.pass_outcomes(connection);
   const bool takes = takes_calls(connection);
@@ -165,6 +164,7 @@ void CallPath::pump(Instant now, Connection& connection) {
       stalled_.push_back(connection);
       break;
     }
+    rpcrdma::Call call;
     if (!connection.server->poll_call(now, call)) {
       break;
     }

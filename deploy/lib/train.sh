@@ -6,18 +6,19 @@
 # BUILD_DIR was set up with -Db_pgo=generate, and has tests/bench/rpc_pair_bench. To be called where the compiler's prefix map begins
 # (the top of a package's sources), if it has one: profiles go to paths relative to it. Each case is a gateway and its client in one
 # thread, over a wire in memory and by a clock of their own: no devices, no rights, and the same profile each time, to the byte, where
-# addresses may be left unshuffled (some containers forbid it). None of them is measured by a bench: other sizes, windows and MTUs.
+# addresses may be left unshuffled (some containers forbid it). Some go without the express paths, or the compiler would take what
+# these give way to for cold. None of them is measured by a bench: other sizes, windows and MTUs.
 set -eu
 [ $# -eq 1 ] && [ -x "$1/tests/bench/rpc_pair_bench" ] || {
-  sed -n '2,9s/^# \{0,1\}//p' "$0" >&2
+  sed -n '2,10s/^# \{0,1\}//p' "$0" >&2
   exit 2
 }
 build=$1
 same_addresses=''
 setarch -R true 2>/dev/null && same_addresses='setarch -R'
 find "$build" -name '*.gcda' -delete
-while read -r case calls; do
-  $same_addresses "$build/tests/bench/rpc_pair_bench" --steady "$case" --calls "$calls" >/dev/null || {
+while read -r case calls express; do
+  $same_addresses "$build/tests/bench/rpc_pair_bench" --steady "$case" --calls "$calls" --express "${express:-yes}" >/dev/null || {
     echo "train.sh: case $case failed" >&2
     exit 1
   }
@@ -25,6 +26,8 @@ done <<'CASES'
 echo8_w1 20000
 echo200_w12 30000
 echo200_w3_c5 30000
+echo200_w12 10000 no
+echo200_w3_c5 10000 no
 echo900_w7 10000
 tcp_echo200_w12 20000
 sink40k_mtu2048 2000

@@ -195,9 +195,8 @@ bool is_plain(const QpContext& context, const Work& work) {
 // send_stall() would let them go, and goes_in_place() too. Not known to be fewer than `wanted`.
 uint32_t plain_ones_to_send(const QpContext& context, const SendState& state, uint32_t wanted) {
   const SendWindow& window = state.window;
-  const bool ordinary = context.header.has_sends_prepared() && !state.is_disordered() && !state.rnr.is_under_way() &&
-                        !state.recovery.timed_out() && !state.draining && !state.credit_limit.has_value() &&
-                        window.next_psn() == window.limit_psn();
+  const bool ordinary = !state.is_disordered() && !state.rnr.is_under_way() && !state.recovery.timed_out() && !state.draining &&
+                        !state.credit_limit.has_value() && window.next_psn() == window.limit_psn();
   if (!ordinary) {
     return 0;
   }
@@ -211,7 +210,7 @@ uint32_t plain_ones_to_send(const QpContext& context, const SendState& state, ui
 // what they share done once.
 uint32_t send_plain_ones(QpContext& context, SendState& state, Instant now, wire::TxBatch& batch, uint32_t wanted) {
   Work* work = state.cursor.work;
-  if (work == nullptr || !is_plain(context, *work)) {
+  if (work == nullptr || !context.header.has_sends_prepared() || !is_plain(context, *work)) {
     return 0;
   }
   const uint32_t most = plain_ones_to_send(context, state, std::min(wanted, batch.room()));

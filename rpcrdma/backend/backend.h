@@ -42,7 +42,12 @@ class ProgramRegistry {
   [[nodiscard]] bool dispatch(const CallContext& context, const Chain& message, const ReplyPools& pools, Chain& reply);
 
  private:
-  Program* programs_[kProgramsMax] = {};
+  struct Entry {
+    uint32_t program = 0;  // what it says itself, which every call would have to ask it for
+    uint32_t version = 0;
+    Program* answers = nullptr;
+  };
+  Entry entries_[kProgramsMax];
   uint32_t count_ = 0;
 };
 

@@ -47,22 +47,33 @@ bool give_up(Chain& reply) {
   return false;
 }
 
-// opaque<> up to the end of the arguments; nothing may follow it.
+// The message has it.
+uint32_t word_at(const Chain& message, uint64_t at) {
+  if (at + 4 <= message.head()->size) [[likely]] {
+    return load_be32(message.head()->data + at);
+  }
+  uint8_t word[4];
+  message.copy_to(at, word);
+  return load_be32(word);
+}
+
+// opaque<> from `at` up to the end of the arguments; nothing may follow it.
 struct OpaqueArgument {
   bool ok = false;
   uint64_t offset = 0;  // of the content
   uint32_t bytes = 0;
 };
-OpaqueArgument last_opaque(XdrReader& reader) {
-  OpaqueArgument argument;
-  argument.bytes = reader.u32();
-  argument.offset = reader.offset();
-  argument.ok = reader.ok() && argument.bytes <= kBenchBytesMax && reader.remaining() == xdr_padded(argument.bytes);
+OpaqueArgument last_opaque(const Chain& message, uint64_t at) {
+  OpaqueArgument argument{.offset = at + 4};
+  if (message.bytes() >= argument.offset) {
+    argument.bytes = word_at(message, at);
+    argument.ok = argument.bytes <= kBenchBytesMax && message.bytes() - argument.offset == xdr_padded(argument.bytes);
+  }
   return argument;
 }
 
-bool echo(const CallContext& context, const Chain& message, XdrReader& reader, const ReplyPools& pools, Chain& reply) {
-  const OpaqueArgument data = last_opaque(reader);
+bool echo(const CallContext& context, const Chain& message, const ReplyPools& pools, Chain& reply) {
+  const OpaqueArgument data = last_opaque(message, context.header.header_bytes);
   if (!data.ok) {
     return reply_status(context, AcceptStatus::kGarbageArguments, pools, reply);
   }
@@ -98,7 +109,9 @@ bool allocate(BufferPool& pool, uint64_t bytes, Chain& out) {
   return true;
 }
 
-bool source(const CallContext& context, XdrReader& reader, const ReplyPools& pools, Chain& reply) {
+bool source(const CallContext& context, const Chain& message, const ReplyPools& pools, Chain& reply) {
+  XdrReader reader(message);
+  reader.skip(context.header.header_bytes);
   const uint32_t bytes = reader.u32();
   const uint64_t seed = reader.u64();
   if (!reader.ok() || reader.remaining() != 0 || bytes > kBenchBytesMax) {
@@ -128,9 +141,11 @@ bool source(const CallContext& context, XdrReader& reader, const ReplyPools& poo
   return true;
 }
 
-bool sink(const CallContext& context, const Chain& message, XdrReader& reader, const ReplyPools& pools, Chain& reply) {
+bool sink(const CallContext& context, const Chain& message, const ReplyPools& pools, Chain& reply) {
+  XdrReader reader(message);
+  reader.skip(context.header.header_bytes);
   const uint32_t expected = reader.u32();
-  const OpaqueArgument data = last_opaque(reader);
+  const OpaqueArgument data = last_opaque(message, reader.offset());
   if (!data.ok) {
     return reply_status(context, AcceptStatus::kGarbageArguments, pools, reply);
   }
@@ -154,15 +169,13 @@ bool BenchProgram::call(const CallContext& context, const Chain& message, const 
     const bool empty = message.bytes() == context.header.header_bytes;
     return reply_status(context, empty ? AcceptStatus::kSuccess : AcceptStatus::kGarbageArguments, pools, reply);
   }
-  XdrReader reader(message);
-  reader.skip(context.header.header_bytes);
   switch (context.header.procedure) {
     case static_cast<uint32_t>(BenchProcedure::kEcho):
-      return echo(context, message, reader, pools, reply);
+      return echo(context, message, pools, reply);
     case static_cast<uint32_t>(BenchProcedure::kSource):
-      return source(context, reader, pools, reply);
+      return source(context, message, pools, reply);
     case static_cast<uint32_t>(BenchProcedure::kSink):
-      return sink(context, message, reader, pools, reply);
+      return sink(context, message, pools, reply);
     case static_cast<uint32_t>(BenchProcedure::kCallback): {
       const bool good = parse_bench_callback(context, message).ok();
       return reply_status(context, good ? AcceptStatus::kSuccess : AcceptStatus::kGarbageArguments, pools, reply);

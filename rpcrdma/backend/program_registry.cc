@@ -55,22 +55,18 @@ bool reply_malformed(BufferPool& pool, const Chain& message, Chain& reply) {
 }  // namespace
 
 bool ProgramRegistry::add(Program& program) {
-  for (uint32_t i = 0; i < count_; ++i) {
-    if (programs_[i]->program() == program.program() && programs_[i]->version() == program.version()) {
-      return false;
-    }
-  }
-  if (count_ == kProgramsMax) {
+  if (count_ == kProgramsMax || find(program.program(), program.version()) != nullptr) {
     return false;
   }
-  programs_[count_++] = &program;
+  entries_[count_++] = {.program = program.program(), .version = program.version(), .answers = &program};
   return true;
 }
 
 Program* ProgramRegistry::find(uint32_t program, uint32_t version) {
   for (uint32_t i = 0; i < count_; ++i) {
-    if (programs_[i]->program() == program && programs_[i]->version() == version) {
-      return programs_[i];
+    const Entry& entry = entries_[i];
+    if (entry.program == program && entry.version == version) {
+      return entry.answers;
     }
   }
   return nullptr;
@@ -84,15 +80,15 @@ bool ProgramRegistry::dispatch(const CallContext& context, const Chain& message,
   uint32_t low = UINT32_MAX;
   uint32_t high = 0;
   for (uint32_t i = 0; i < count_; ++i) {
-    Program& program = *programs_[i];
-    if (program.program() != header.program) {
+    const Entry& entry = entries_[i];
+    if (entry.program != header.program) {
       continue;
     }
-    if (program.version() == header.version) {
-      return program.call(context, message, pools, reply);
+    if (entry.version == header.version) {
+      return entry.answers->call(context, message, pools, reply);
     }
-    low = program.version() < low ? program.version() : low;
-    high = program.version() > high ? program.version() : high;
+    low = entry.version < low ? entry.version : low;
+    high = entry.version > high ? entry.version : high;
   }
   return low <= high ? reply_mismatch(pools.packets, header.xid, low, high, reply)
                      : reply_status(pools.packets, header.xid, AcceptStatus::kProgramUnavailable, reply);

@@ -42,25 +42,16 @@ struct HeaderCheck {
 
 // The stream's first word against the header's XID (RFC 8166 4.5.2).
 [[nodiscard]] inline bool check_xid(const Chain& stream, uint32_t xid, RpcRdmaStats& stats) {
-  uint8_t word[kXidBytes];
-  if (stream.bytes() >= kXidBytes) [[likely]] {
-    stream.copy_to(0, word);
-    if (load_be32(word) == xid) [[likely]] {
-      return true;
-    }
+  if (const auto first = peek_word(stream, 0); first.ok() && *first == xid) [[likely]] {
+    return true;
   }
   ++stats.xid_mismatch;
   return false;
 }
 // The same for what the owner answers, which has to be an RPC reply (RFC 5531 9), too. Precondition: it has two words.
 [[nodiscard]] inline bool check_reply(const Chain& stream, uint32_t xid, RpcRdmaStats& stats) {
-  uint8_t words[2 * kXidBytes];
-  stream.copy_to(0, words);
-  if (load_be32(words) != xid) [[unlikely]] {
-    ++stats.xid_mismatch;
-    return false;
-  }
-  return load_be32(words + kXidBytes) == static_cast<uint32_t>(RpcMessageType::kReply);
+  const auto type = peek_word(stream, 1);
+  return check_xid(stream, xid, stats) && type.ok() && *type == static_cast<uint32_t>(RpcMessageType::kReply);
 }
 
 }  // namespace cw::rpcrdma

@@ -13,6 +13,7 @@
 #include <cstdint>
 
 #include "base/buffer.h"
+#include "base/time.h"
 #include "rpcrdma/ulb/binding.h"
 #include "verbs/completion.h"
 #include "verbs/queue_pair.h"
@@ -31,6 +32,9 @@ struct DirectCalls {
   std::array<verbs::PlainSend, kMax> replies;  // to the first that were opened
   uint32_t answered = 0;                       // of replies
   uint32_t room = 0;                           // in the send window, before any of these replies
+  uint32_t unnoted = 0;                        // of the last ones answered, alike in the next two: one record for all
+  uint32_t unnoted_procedure = 0;              // valid when there are any
+  Instant unnoted_received;                    // likewise
   uint64_t calls = 0;                          // that have been answered so, ever since
   verbs::Completion completion;                // what is polled; nobody's in between
 };

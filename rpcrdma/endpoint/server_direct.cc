@@ -16,12 +16,13 @@ bool says_that_was_sent(const verbs::Completion& completion) {
 
 }  // namespace
 
-// Nothing waits and nobody has to be asked: what comes now goes before nobody, and is answered whatever it is answered with.
+// No call is under way, nothing waits and nobody has to be asked: what comes now goes before nobody, and is answered whatever it
+// is answered with.
 bool ServerEndpoint::may_answer_directly() const {
   const BackendShares* backends = options_.backends;
-  return shared_.express && !failed_ && reverse_ == nullptr && nothing_waits() && ready_.empty() && refused_xids_.empty() &&
-         !in_order_ && share_.reply_bytes == 0 && grant_ >= credits_ && rates() == nullptr &&
-         (backends == nullptr || backends->programs.empty()) && !qp_.in_error();
+  return shared_.express && !failed_ && reverse_ == nullptr && in_flight_ == 0 &&
+         (backlog_ == nullptr || backlog_->waiting.empty()) && refused_xids_.empty() && !in_order_ && share_.reply_bytes == 0 &&
+         grant_ >= credits_ && rates() == nullptr && (backends == nullptr || backends->programs.empty()) && !qp_.in_error();
 }
 
 // acquire_slot() would find nothing scarce, so many times, and no credit would be exceeded.
@@ -33,7 +34,7 @@ bool ServerEndpoint::has_slots_for(uint32_t count) const {
       backend == nullptr || shared_.leaves_others(uint64_t{backend->slots} + before, 1,
                                                   uint64_t{shared_.calls->in_use()} + before, shared_.calls->capacity());
   return shared_.slot_waiters == 0 && free > before && share_.slots + before < free - before && leaves_backends &&
-         in_flight_ + count <= credits_ && receives_posted_ >= count;
+         count <= credits_ && receives_posted_ >= count;
 }
 
 bool ServerEndpoint::are_direct(uint32_t from, uint32_t count) const {
@@ -133,16 +134,29 @@ bool ServerEndpoint::answer_direct(Instant now, Chain& reply) {
   const uint64_t posted = shared_.stats.messages_out[static_cast<size_t>(MessageKind::kMsg)] + direct.answered;
   const verbs::WorkId id = ReplyPoster::watch_some(posted, now);
   ReplyPoster::write_bare_header(reply.extend_front(kBareHeaderBytes), xid, grant_);
-  direct.replies[direct.answered] = {
-      .id = id, .payload = reply.detach(), .signaled = window_.signaled(direct.room - direct.answered) || id != verbs::WorkId()};
+  verbs::PlainSend& send = direct.replies[direct.answered];
+  send.id = id;
+  send.payload = reply.detach();
+  send.signaled = window_.signaled(direct.room - direct.answered) || id != verbs::WorkId();
   ++direct.answered;
-  shared_.note_done(options_.client, direct.procedure, received, now);
+  if (direct.unnoted > 0 && (direct.unnoted_procedure != direct.procedure || direct.unnoted_received != received)) {
+    note_direct_done(now);
+  }
+  direct.unnoted_procedure = direct.procedure;
+  direct.unnoted_received = received;
+  ++direct.unnoted;
   return true;
+}
+
+void ServerEndpoint::note_direct_done(Instant now) {
+  DirectCalls& direct = shared_.direct;
+  shared_.note_done(options_.client, direct.unnoted_procedure, direct.unnoted_received, now, std::exchange(direct.unnoted, 0));
 }
 
 void ServerEndpoint::post_direct(Instant now) {
   DirectCalls& direct = shared_.direct;
   const uint32_t count = direct.answered;
+  note_direct_done(now);
   shared_.stats.messages_in[static_cast<size_t>(MessageKind::kMsg)] += count;
   shared_.predictions.calls_predicted += count;
   shared_.durations.record(Stage::kBackend, Duration(), count);

@@ -115,15 +115,15 @@ struct ServerShared {
   RpcRdmaStats stats;
   StageDurations durations;
   Ring<CallDone> done;  // as many as calls in flight; while it is full, further calls leave no record
-  void note_done(uint32_t client, uint32_t procedure, Instant received, Instant replied) {
+  void note_done(uint32_t client, uint32_t procedure, Instant received, Instant replied, uint32_t count = 1) {
     if (!done.empty()) {
       CallDone& last = done.back();
       if (last.procedure == procedure && last.client == client && last.received == received && last.replied == replied) {
-        ++last.count;
+        last.count += count;
         return;
       }
     }
-    (void)done.push({.client = client, .procedure = procedure, .received = received, .replied = replied});
+    (void)done.push({.client = client, .procedure = procedure, .received = received, .replied = replied, .count = count});
   }
   // Bytes of Buffers that replies may keep over all connections: those of replies that clients have not acknowledged, and what
   // polled calls offer room for. One client may have as much of them as is free. One call of each client is always polled.
@@ -353,6 +353,7 @@ class ServerEndpoint : public ListNode<PullTag>,
   [[nodiscard]] bool has_slots_for(uint32_t count) const;
   [[nodiscard]] bool are_direct(uint32_t from, uint32_t count) const;
   void take_rest(Instant now);
+  void note_direct_done(Instant now);
   void post_direct(Instant now);
   [[nodiscard]] EndpointFailure expired(Instant now) const;
   [[nodiscard]] Instant pull_deadline() const;
