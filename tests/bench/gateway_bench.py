@@ -11,8 +11,10 @@ is measured in three placements, and nothing is claimed of a fourth:
             when idle. With the gateway two CPUs do more work: the ratio is what is left of the rate, a lower bound
   apart     the client spins on a CPU of its own in both cases; the backend has the other one, with the gateway's poll core and worker
             beside it or not. A lower bound too: the gateway takes its CPU time from the backend
-  alone     one call at a time: the median wait, and what the gateway adds to it. Poll core, worker and backend are on one CPU and
-            wake each other there, so that scheduling is in the figure
+  alone     one call at a time: the median wait, and what the gateway adds to it. The client spins on a CPU of its own. Poll core,
+            worker and backend are on the other one and wake each other there, so that scheduling is in the figure. That CPU is kept
+            awake by a program of the lowest priority, with the gateway and without: a CPU that sleeps takes longer to wake than
+            the call takes, and a gateway that polls would be ahead of no gateway at all
 
 `cpu_us` is CPU time of a process over RPCs, from /proc: what the gateway takes, and what client and backend take with and without it.
 """
@@ -22,8 +24,9 @@ import os
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple, Optional
+from typing import Any, Iterator, NamedTuple, Optional
 
 from link_lab import CPUS, Daemon, Lab, LabError, Measured, Sample, row, run
 
@@ -35,6 +38,7 @@ class Case(NamedTuple):
     backend_cpu: Optional[int]  # index into CPUS; None: anywhere
     client_spins: bool
     backend_spins: bool
+    kept_awake: bool = False  # the CPU that the client has not
 
 
 CASES = [
@@ -42,8 +46,22 @@ CASES = [
     Case("shared_w8_c8", 8, 8, None, False, False),
     Case("apart_w32", 32, 1, 1, True, False),
     Case("apart_w8_c8", 8, 8, 1, True, False),
-    Case("alone_w1", 1, 1, 1, True, False),
+    Case("alone_w1", 1, 1, 1, True, False, True),
 ]
+KEEP_AWAKE = ["sh", "-c", "while :; do :; done"]
+
+
+@contextmanager
+def awake(cpu: int, wanted: bool) -> Iterator[None]:
+    """A CPU that does not sleep meanwhile: what runs on it leaves it at once to whoever else is there."""
+    command = ["taskset", "--cpu-list", str(cpu), "chrt", "--idle", "0", *KEEP_AWAKE]
+    spinner = subprocess.Popen(command) if wanted else None  # pylint: disable=consider-using-with
+    try:
+        yield
+    finally:
+        if spinner is not None:
+            spinner.kill()
+            spinner.wait()
 
 
 def cpu_seconds(pid: int) -> float:
@@ -177,8 +195,9 @@ def measure(lab: Lab, seconds: int, repeats: int, full: bool) -> list[dict[str, 
     bench = Bench(lab, seconds)
     for _ in range(repeats):
         for case in cases:
-            lab.sample(f"direct {case.name}", direct[case.name], lambda case=case: bench.direct(case))  # type: ignore[misc]
-            lab.sample(f"gateway {case.name}", through[case.name], lambda case=case: bench.through(case))  # type: ignore[misc]
+            with awake(lab.gateway_cpu, case.kept_awake):
+                lab.sample(f"direct {case.name}", direct[case.name], lambda case=case: bench.direct(case))  # type: ignore[misc]
+                lab.sample(f"gateway {case.name}", through[case.name], lambda case=case: bench.through(case))  # type: ignore[misc]
     return [entry for case in cases for entry in rows_of(case, through[case.name], direct[case.name])]
 
 

@@ -147,13 +147,13 @@ class Lab:
             report["gateway_busy_ns"] = (last[0] - first[0]) * 1e9 / (last[1] - first[1])
         return report
 
-    def messages(self, test: str, size: int, seconds: int, hoped: int) -> Measured:
+    def messages(self, test: str, size: int, seconds: int, hoped: int, queue_pairs: int = MESSAGE_QPS) -> Measured:
         """Messages per second that the responder acknowledged: perftest's `test` between two causeway-verbs-peer, for about so many
         seconds if `hoped` a second are possible."""
         (self.directory / "messages.sock").unlink(missing_ok=True)
-        each = max(1, max(seconds, 1) * hoped // MESSAGE_QPS)
+        each = max(1, max(seconds, 1) * hoped // queue_pairs)
         program = str(self.build / "tests/peers/causeway-verbs-peer")
-        common = ["--mtu", "4500", "--perftest", test, "-s", str(size), "-n", str(each), "-q", str(MESSAGE_QPS)]
+        common = ["--mtu", "4500", "--perftest", test, "-s", str(size), "-n", str(each), "-q", str(queue_pairs)]
         server = Daemon(
             "responder",
             [

@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""Messages of other user-space transports between two processes, one CPU each, next to ours over memif: libfabric's udp;ofi_rxd and
-UCX over TCP and over shared memory, 64 bytes and in bulk.
+"""Messages of other user-space transports between two processes, one CPU each, next to ours over memif: UCX over shared memory, which
+stands closest to memif, UCX over TCP, and libfabric's udp;ofi_rxd; 64 bytes and in bulk.
 
     tests/bench/messages_bench.py BUILD_DIR [--full] [--json FILE]
 
 Ours are messages one way, SENDs and RDMA Writes between two causeway-verbs-peer, each acknowledged; and RPCs of causeway-load and
 causewayd, call and reply, checked. Theirs:
-  fi_pingpong (package libfabric-bin)   messages there and back, one at a time; it has no other test, so its rate is that of a ping-pong
-  ucx_perftest (ucx-utils)              tag_bw: a stream of messages one way; tag_lat: there and back
-A program that is not installed leaves its rows absent, which is no failure. Each of ours stands next to each of theirs.
+  fi_pingpong (package libfabric-bin)   messages there and back, one at a time; it has no other test
+  ucx_perftest (ucx-utils)              tag_bw: a stream of messages one way; tag_lat: there and back, one at a time
+A program that is not installed leaves its rows absent, which is no failure. Each of ours stands next to each of theirs that does the
+same: a stream next to streams, there and back next to there and back, where a message one way and its answer count as two.
 """
 
 import os
@@ -32,63 +33,80 @@ def free_port() -> int:
         return probe.getsockname()[1]
 
 
-class Other(NamedTuple):
+class Kind(NamedTuple):
+    """What is done: who stands next to whom."""
+
     name: str
-    program: str
-    package: str
-    transport: str
-    test: str  # ucx_perftest's
     size: int
+    there_and_back: bool = False
 
     @property
     def is_bulk(self) -> bool:
         return self.size != SMALL
 
+
+STREAM_64 = Kind("64", SMALL)
+STREAM_64K = Kind("64k", BULK[0])
+STREAM_1M = Kind("1m", BULK[1])
+THERE_AND_BACK = Kind("there_and_back", SMALL, there_and_back=True)
+
+
+class Other(NamedTuple):
+    peer: str
+    kind: Kind
+    program: str
+    package: str
+    transport: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.peer}_{self.kind.name}"
+
     @property
     def unit(self) -> str:
-        return "GB/s" if self.is_bulk else "messages/s"
+        return "GB/s" if self.kind.is_bulk else "messages/s"
 
 
 OTHERS = [
-    Other("libfabric_rxd_64", "fi_pingpong", "libfabric-bin", "udp;ofi_rxd", "", SMALL),
-    Other("libfabric_rxd_64k", "fi_pingpong", "libfabric-bin", "udp;ofi_rxd", "", BULK[0]),
-    Other("ucx_tcp_64", "ucx_perftest", "ucx-utils", "tcp", "tag_bw", SMALL),
-    Other("ucx_tcp_64k", "ucx_perftest", "ucx-utils", "tcp", "tag_bw", BULK[0]),
-    Other("ucx_tcp_1m", "ucx_perftest", "ucx-utils", "tcp", "tag_bw", BULK[1]),
-    Other("ucx_shm_64", "ucx_perftest", "ucx-utils", "shm", "tag_bw", SMALL),
-    Other("ucx_shm_64k", "ucx_perftest", "ucx-utils", "shm", "tag_bw", BULK[0]),
-    Other("ucx_shm_1m", "ucx_perftest", "ucx-utils", "shm", "tag_bw", BULK[1]),
+    Other("libfabric_rxd", THERE_AND_BACK, "fi_pingpong", "libfabric-bin", "udp;ofi_rxd"),
+    *(
+        Other(f"ucx_{transport}", kind, "ucx_perftest", "ucx-utils", transport)
+        for transport in ("tcp", "shm")
+        for kind in (STREAM_64, THERE_AND_BACK, STREAM_64K, STREAM_1M)
+    ),
 ]
 
 
 class Ours(NamedTuple):
     name: str
     arguments: list[str]
-    size: int
+    kind: Kind
 
 
 OURS = [
-    Ours("echo64", ["--op", "echo", "--bytes", "64", "--window", "8", "--connections", "8"], SMALL),
-    Ours("source_64k", ["--op", "source", "--bytes", "65536", "--window", "16"], BULK[0]),
-    Ours("sink_64k", ["--op", "sink", "--bytes", "65536", "--window", "16"], BULK[0]),
-    Ours("source_1m", ["--op", "source", "--bytes", "1048576", "--window", "8"], BULK[1]),
-    Ours("sink_1m", ["--op", "sink", "--bytes", "1048576", "--window", "8"], BULK[1]),
+    Ours("echo64", ["--op", "echo", "--bytes", "64", "--window", "8", "--connections", "8"], STREAM_64),
+    Ours("echo64_there_and_back", ["--op", "echo", "--bytes", "64", "--window", "1"], THERE_AND_BACK),
+    Ours("source_64k", ["--op", "source", "--bytes", "65536", "--window", "16"], STREAM_64K),
+    Ours("sink_64k", ["--op", "sink", "--bytes", "65536", "--window", "16"], STREAM_64K),
+    Ours("source_1m", ["--op", "source", "--bytes", "1048576", "--window", "8"], STREAM_1M),
+    Ours("sink_1m", ["--op", "sink", "--bytes", "1048576", "--window", "8"], STREAM_1M),
 ]
 
 
 class OurMessages(NamedTuple):
     name: str
     test: str  # perftest's
-    size: int
+    kind: Kind
     hoped: int  # a second
 
 
 OUR_MESSAGES = [
-    OurMessages("send64", "send_bw", SMALL, 1_000_000),
-    OurMessages("send_64k", "send_bw", BULK[0], 50_000),
-    OurMessages("write_64k", "write_bw", BULK[0], 50_000),
-    OurMessages("send_1m", "send_bw", BULK[1], 3_000),
-    OurMessages("write_1m", "write_bw", BULK[1], 3_000),
+    OurMessages("send64", "send_bw", STREAM_64, 1_000_000),
+    OurMessages("send64_there_and_back", "send_lat", THERE_AND_BACK, 200_000),
+    OurMessages("send_64k", "send_bw", STREAM_64K, 50_000),
+    OurMessages("write_64k", "write_bw", STREAM_64K, 50_000),
+    OurMessages("send_1m", "send_bw", STREAM_1M, 3_000),
+    OurMessages("write_1m", "write_bw", STREAM_1M, 3_000),
 ]
 
 
@@ -98,12 +116,16 @@ class Bench:
         self.seconds = seconds
 
     def our_messages(self, one: OurMessages) -> Measured:
-        rate, extra = self.lab.messages(one.test, one.size, self.seconds, one.hoped)
-        return (rate if one.size == SMALL else rate * one.size / 1e9), extra
+        if one.kind.there_and_back:
+            rate, extra = self.lab.messages(one.test, one.kind.size, self.seconds, one.hoped, queue_pairs=1)
+            return 2 * rate, extra
+        rate, extra = self.lab.messages(one.test, one.kind.size, self.seconds, one.hoped)
+        return (rate * one.kind.size / 1e9 if one.kind.is_bulk else rate), extra
 
     def ours(self, one: Ours) -> Measured:
         report = self.lab.load(self.seconds, one.arguments)
-        value = report["calls_per_second"] if one.size == SMALL else report["data_bytes_per_second"] / 1e9
+        calls = report["calls_per_second"] * (2 if one.kind.there_and_back else 1)
+        value = report["data_bytes_per_second"] / 1e9 if one.kind.is_bulk else calls
         return value, {"wrong": report["wrong"], "p50_us": report["latency_us"]["p50"]}
 
     def other(self, one: Other) -> Measured:
@@ -142,9 +164,9 @@ class Bench:
         return re.split("[, ]+", found[-1].strip())
 
     def pingpong(self, one: Other) -> Measured:
-        count = max(200, (100_000 if one.size == SMALL else 5_000) * self.seconds // 4)
+        count = max(200, 100_000 * self.seconds // 4)
         port = str(free_port())
-        common = ["-p", one.transport, "-e", "rdm", "-S", str(one.size), "-I", str(count)]
+        common = ["-p", one.transport, "-e", "rdm", "-S", str(one.kind.size), "-I", str(count)]
         # bytes #sent #ack total time MB/sec usec/xfer Mxfers/sec
         fields = self.both(
             ["fi_pingpong", *common, "-B", port],
@@ -153,10 +175,11 @@ class Bench:
             r"\d",
         )
         us = float(fields[6])
-        return (one.size / us / 1e3 if one.is_bulk else 1e6 / us), {"us_per_message": us}
+        return 1e6 / us, {"us_per_message": us}
 
     def ucx(self, one: Other) -> Measured:
-        count = (1_000_000 if one.size == SMALL else max(200, (1 << 33) // one.size // 4)) * self.seconds // 4
+        size = one.kind.size
+        count = (max(200, (1 << 33) // size // 4) if one.kind.is_bulk else 1_000_000) * self.seconds // 4
         port = str(free_port())
         environment = {
             "UCX_TLS": f"{one.transport},self",
@@ -165,11 +188,12 @@ class Bench:
         }
         # -f: the last line only; -v: as comma-separated values.
         common = ["ucx_perftest", "-p", port, "-f", "-v"]
-        words = ["127.0.0.1", "-t", one.test, "-s", str(one.size), "-n", str(max(count, 100)), "-w", "100"]
+        test = "tag_lat" if one.kind.there_and_back else "tag_bw"
+        words = ["127.0.0.1", "-t", test, "-s", str(size), "-n", str(max(count, 100)), "-w", "100"]
         # iterations, latency percentile, average, overall, bandwidth (MB/s) average, overall, message rate average, overall
         fields = self.both(common, [*common, *words], environment, r" *\d+,")
-        rate = float(fields[-1])
-        return (rate * one.size / 1e9 if one.is_bulk else rate), {"messages_per_second": rate}
+        rate = 1e6 / float(fields[3]) if one.kind.there_and_back else float(fields[-1])
+        return (rate * size / 1e9 if one.kind.is_bulk else rate), {"messages_per_second": rate}
 
 
 def measure(lab: Lab, seconds: int, repeats: int, full: bool) -> list[dict[str, Any]]:
@@ -199,17 +223,17 @@ def measure(lab: Lab, seconds: int, repeats: int, full: bool) -> list[dict[str, 
             if rows[-1]["runs"] == 0:
                 failure = next(text for text in lab.failures if text.startswith(other.name))
                 rows[-1] = absent(f"messages/{other.name}", failure.splitlines()[0])
-    for name, size, small in [
-        *((one.name, one.size, "RPC/s") for one in OURS),
-        *((some.name, some.size, "messages/s") for some in OUR_MESSAGES),
+    for name, kind, small in [
+        *((one.name, one.kind, "messages/s" if one.kind.there_and_back else "RPC/s") for one in OURS),
+        *((some.name, some.kind, "messages/s") for some in OUR_MESSAGES),
     ]:
         for other in present:
-            if other.size == size and others[other.name]:
+            if other.kind == kind and others[other.name]:
                 rows.append(
                     row(
                         f"messages/{name}_beside_{other.name}",
                         ours[name],
-                        "GB/s" if other.is_bulk else small,
+                        "GB/s" if kind.is_bulk else small,
                         others[other.name],
                         other.name,
                     )

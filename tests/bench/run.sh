@@ -81,7 +81,7 @@ if [ -n "$has_dpdk" ]; then
   done
 fi
 
-if python3 "$here/summary.py" "$out"; then
+if python3 "$here/summary.py" "$out" ${full:+"release build with profile"}; then
   passed=$((passed + 1))
 else
   failed=$((failed + 1))

@@ -2,22 +2,26 @@
 """Gathers what the benches wrote in a directory into summary.json there, and prints it as tables. Exit status 1 when a figure
 makes no sense.
 
-    summary.py DIRECTORY [--markdown]       --markdown: instead of the tables, the targets as README.md has them
+    summary.py DIRECTORY [BUILD]       BUILD: what was measured, "release build with profile"
 
-summary.json: {"machine": ..., "figures": [...], "targets": [...]}. A figure: name, value, unit, baseline (same unit) and what it is
+summary.json: {"machine", "figures", "targets", "published"}; the last are the targets that there is a figure of, each with its run,
+for published.py. A figure: name, value, unit, baseline (same unit) and what it is
 (beside), ratio (to the baseline, above 1 = better than it), spread (quartiles or extremes), state of the two CPUs where two
 matter; absent = why, when it could not be taken here. Whatever else a bench says about a figure is kept. A target: what, figure,
 floor, target, moonshot, what we have, verdict (targets.py).
 """
 
+import datetime
 import json
 import os
 import re
 import statistics
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any, Optional
 
+from published import text
 from targets import Row, derived, judged
 
 BENCHES = (
@@ -79,15 +83,16 @@ def load_rows(path: Path) -> list[Row]:
     return json.loads(path.read_text()) if path.exists() else []
 
 
-def text(value: Optional[float]) -> str:
-    if value is None:
-        return ""
-    return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.4g}"
-
-
 def machine() -> dict[str, Any]:
     model = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())
     return {"cpu": model[1] if model else "unknown", "cpus": len(os.sched_getaffinity(0)), "load_average": list(os.getloadavg())}
+
+
+def commit() -> str:
+    """Of the tree; "-dirty" when files differ from it; "unknown" where there is no repository."""
+    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty", "--exclude", "*"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return done.stdout.strip() or "unknown"
 
 
 def print_figures(rows: list[Row]) -> None:
@@ -112,18 +117,6 @@ def print_targets(targets: list[Row]) -> None:
         )
 
 
-def markdown(targets: list[Row]) -> str:
-    lines = ["| target | have | floor | target | moonshot | verdict |", "|---|---|---|---|---|---|"]
-    for entry in targets:
-        cells = [
-            entry["what"],
-            *(text(entry.get(key)) for key in ("have", "floor", "target", "moonshot")),
-            entry["verdict"] + (f" ({entry['state']})" if "state" in entry else ""),
-        ]
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines)
-
-
 def main() -> int:
     out = Path(sys.argv[1])
     rows = icrc_rows(google(out / "icrc.json"))
@@ -133,12 +126,14 @@ def main() -> int:
         rows += load_rows(out / f"{bench}.json")
     rows += derived(rows)
     targets = judged(rows)
-    (out / "summary.json").write_text(json.dumps({"machine": machine(), "figures": rows, "targets": targets}, indent=1) + "\n")
-    if "--markdown" in sys.argv[2:]:
-        print(markdown(targets))
-    else:
-        print_figures(rows)
-        print_targets(targets)
+    host = machine()
+    build = sys.argv[2] if len(sys.argv) > 2 else "debug build"
+    this_run = [datetime.date.today().isoformat(), commit(), build, f"{host['cpus']} CPUs of {host['cpu']}"]
+    published = [entry | {"run": this_run} for entry in targets if "have" in entry]
+    summary = {"machine": host, "figures": rows, "targets": targets, "published": published}
+    (out / "summary.json").write_text(json.dumps(summary, indent=1) + "\n")
+    print_figures(rows)
+    print_targets(targets)
     senseless = [
         entry["name"] for entry in rows if "absent" not in entry and (not entry["value"] > 0 or not entry.get("good", True))
     ]
