@@ -1,13 +1,13 @@
-// causeway-verbs-attacker: a client on rdma-core that reaches for memory which nobody gave it, or for more than it was granted. One
-// connection, and
+// causeway-verbs-attacker: a client on rdma-core that reaches for memory which nobody gave it, or for more than it was granted.
+// One connection, and one operation, or so many NULL calls of NFS without a receive for an answer:
 //
-//   causeway-verbs-attacker SERVER PORT write|read|swap|add KEY ADDRESS     one operation
-//   causeway-verbs-attacker SERVER PORT flood CALLS                         so many NULL calls of NFS, without a receive for an answer
+//   causeway-verbs-attacker SERVER PORT write|read|swap|add KEY ADDRESS
+//   causeway-verbs-attacker SERVER PORT flood CALLS
 //
-// KEY and ADDRESS are guesses (0x for hexadecimal). Prints what the device said of the operation, or how many calls were taken, and
-// how the connection ended. Exit status: 0 the server ended the connection, and nothing was read or changed as far as this side can
-// tell, nor were all calls taken; 1 the server let it happen; 2 there was no attack: wrong usage, no connection, or a device that
-// does not know the operation.
+// KEY and ADDRESS are guesses (0x for hexadecimal). Prints what the device said of the operation, or how many calls were taken,
+// and how the connection ended. Exit status: 0 the server ended the connection, and nothing was read or changed as far as this
+// side can tell, nor were all calls taken; 1 the server let it happen; 2 there was no attack: wrong usage, no connection, or a
+// device that does not know the operation.
 //
 // The queue pair is brought up by hand: librdmacm would grant itself no READs from a server that answers none, and an attacker
 // does not ask. For the interop lab, whose guests have rdma-core.
