@@ -7,8 +7,8 @@
 // --express no: without the express paths, on both ends.
 //
 // Bulk stands next to a bound (copy_crc_bound.h), measured between the repeats: answers next to copy and CRC, arguments next to
-// the CRC alone, since the gateway checks them where they lie. The wire copies what a NIC's DMA would, in nobody's half; the bench
-// program writes (SOURCE) or sums (SINK) each byte once more.
+// the CRC alone, since the gateway checks them where they lie. The wire copies what a NIC's DMA would, in nobody's half; the
+// bench program writes (SOURCE) or sums (SINK) each byte once more.
 //
 // A figure is the median over many short repeats, each of which is over before the scheduler can do much to it; the best and the
 // quartiles are shown as well. Cycles are ticks of the TSC.
