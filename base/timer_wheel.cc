@@ -145,8 +145,8 @@ TimerNode* TimerWheel::look_for_expired(Instant now) {
       quiet_until_ = next_look();
       return nullptr;
     }
-    // Past the buckets that are empty: a core that has slept has many to pass. After a long pause one turn over all of them finds
-    // everything that is due.
+    // Empty buckets are passed over: a core that has slept has many of them behind it. After a long pause one turn over all
+    // buckets finds everything that is due.
     const int64_t next = now_tick - current_tick_ == 1 ? now_tick : std::min(current_tick_ + next_used(1), now_tick);
     begin_tick(std::max(next, now_tick - int64_t{kBuckets - 1}));
   }

@@ -43,7 +43,8 @@ struct RdmaHostOptions {
   // Active side: by which device servers have to be reached; empty: whichever.
   std::string device;
   rnic::RetryLimits retries;
-  // How long a peer waits that found no receive, as ibv_qp_attr has it: 12 = 0.64 ms. The kernel's own 0 is 655 ms.
+  // How long a peer waits before it sends again what found no receive, as ibv_qp_attr has it: 12 = 0.64 ms. The kernel's own 0 is
+  // 655 ms.
   uint8_t min_rnr_timer = 12;
 };
 
@@ -186,6 +187,8 @@ class RdmaHost final : public rnic::RnicHost, public WireShell {
   [[nodiscard]] bool tells_of_devices() const { return dealer_ == nullptr || options_.listens; }
   void take_async_events(Instant now, RdmaDevice& device);
   void close_idle_devices();
+  template <typename Work>
+  [[nodiscard]] uint32_t post(rnic::RnicId connection, std::span<const Work> works);
   [[nodiscard]] bool modify(const Peer& peer, ibv_qp_state state, uint8_t reads_max) const;
 
   RdmaHostOptions options_;

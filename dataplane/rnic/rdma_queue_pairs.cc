@@ -7,7 +7,7 @@
 
 #include "base/assert.h"
 #include "dataplane/rnic/rdma_host.h"
-#include "dataplane/rnic/send_requests.h"
+#include "dataplane/rnic/work_requests.h"
 #include "telemetry/log.h"
 
 namespace cw::dataplane {
@@ -150,43 +150,25 @@ void RdmaHost::notify(rnic::RnicId connection) {
   }
 }
 
-uint32_t RdmaHost::post_sends(rnic::RnicId connection, std::span<const rnic::SendWork> works) {
+template <typename Work>
+uint32_t RdmaHost::post(rnic::RnicId connection, std::span<const Work> works) {
   const Peer* peer = find(connection);
   if (peer == nullptr || peer->qp == nullptr) {
     return 0;
   }
-  const SendsPosted posted = post_send_requests(*peer->qp, *peer->device, works);
+  const ChainPosted posted = post_chain(*peer->qp, *peer->device, works);
   if (posted.failed) {
     fail(connection);
   }
   return posted.taken;
 }
 
+uint32_t RdmaHost::post_sends(rnic::RnicId connection, std::span<const rnic::SendWork> works) {
+  return post(connection, works);
+}
+
 uint32_t RdmaHost::post_receives(rnic::RnicId connection, std::span<const rnic::ReceiveWork> works) {
-  const Peer* peer = find(connection);
-  if (peer == nullptr || peer->qp == nullptr) {
-    return 0;
-  }
-  CW_ASSERT(works.size() <= kRequestsAtOnce);
-  std::array<ibv_recv_wr, kRequestsAtOnce> requests;
-  std::array<ibv_sge, size_t{kRequestsAtOnce} * kPiecesMax> pieces;
-  size_t used = 0;
-  for (size_t i = 0; i < works.size(); ++i) {
-    requests[i] = {.wr_id = works[i].id,
-                   .next = i + 1 < works.size() ? &requests[i + 1] : nullptr,
-                   .sg_list = pieces.data() + used,
-                   .num_sge = static_cast<int>(works[i].pieces.size())};
-    for (const MutableBytes& piece : works[i].pieces) {
-      pieces[used++] = {.addr = reinterpret_cast<uintptr_t>(piece.data()),
-                        .length = static_cast<uint32_t>(piece.size()),
-                        .lkey = peer->device->lkey_of(piece.data())};
-    }
-  }
-  ibv_recv_wr* refused = nullptr;
-  if (ibv_post_recv(peer->qp, requests.data(), &refused) != 0) {
-    fail(connection);
-  }
-  return taken_of(std::span<const ibv_recv_wr>(requests).first(works.size()), refused);
+  return post(connection, works);
 }
 
 void RdmaHost::fail(rnic::RnicId connection) {

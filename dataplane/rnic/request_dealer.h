@@ -42,7 +42,7 @@ class RequestDealer {
   [[nodiscard]] bool give(uint32_t core, const DealtRequest& request);
   // What `core` is to have next. Its fd() is readable while there is something.
   [[nodiscard]] std::optional<DealtRequest> take(uint32_t core);
-  // What another core than `own` has not taken for so long, and now never will.
+  // A request that was dealt to another core than `own` and has waited there for `patience`. That core will not have it.
   [[nodiscard]] std::optional<DealtRequest> take_late(Instant now, uint32_t own, Duration patience);
   [[nodiscard]] int fd(uint32_t core) const { return boxes_[core].bell.get(); }
   // `core` has one more, or one less.

@@ -43,7 +43,7 @@ class ProgramRegistry {
 
  private:
   struct Entry {
-    uint32_t program = 0;  // what it says itself, which every call would have to ask it for
+    uint32_t program = 0;  // of `answers`, so that no call needs to ask it
     uint32_t version = 0;
     Program* answers = nullptr;
   };

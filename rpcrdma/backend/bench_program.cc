@@ -7,6 +7,7 @@
 #include "base/crc32.h"
 #include "rpcrdma/backend/bench_callback.h"
 #include "rpcrdma/rpc/rpc_message.h"
+#include "rpcrdma/xdr/peek_word.h"
 #include "rpcrdma/xdr/xdr_reader.h"
 
 namespace cw::rpcrdma {
@@ -47,16 +48,6 @@ bool give_up(Chain& reply) {
   return false;
 }
 
-// The message has it.
-uint32_t word_at(const Chain& message, uint64_t at) {
-  if (at + 4 <= message.head()->size) [[likely]] {
-    return load_be32(message.head()->data + at);
-  }
-  uint8_t word[4];
-  message.copy_to(at, word);
-  return load_be32(word);
-}
-
 // opaque<> from `at` up to the end of the arguments; nothing may follow it.
 struct OpaqueArgument {
   bool ok = false;
@@ -65,8 +56,8 @@ struct OpaqueArgument {
 };
 OpaqueArgument last_opaque(const Chain& message, uint64_t at) {
   OpaqueArgument argument{.offset = at + 4};
-  if (message.bytes() >= argument.offset) {
-    argument.bytes = word_at(message, at);
+  if (const auto bytes = peek_word(message, at / 4); bytes.ok()) {
+    argument.bytes = *bytes;
     argument.ok = argument.bytes <= kBenchBytesMax && message.bytes() - argument.offset == xdr_padded(argument.bytes);
   }
   return argument;

@@ -10,6 +10,7 @@
 #include "rpcrdma/endpoint/rpcrdma_stats.h"
 #include "rpcrdma/endpoint/server_call.h"
 #include "rpcrdma/rpc/rpc_message.h"
+#include "rpcrdma/xdr/peek_word.h"
 
 namespace cw::rpcrdma {
 

@@ -32,8 +32,8 @@ struct DirectCalls {
   std::array<verbs::PlainSend, kMax> replies;  // to the first that were opened
   uint32_t answered = 0;                       // of replies
   uint32_t room = 0;                           // in the send window, before any of these replies
-  uint32_t unnoted = 0;                        // of the last ones answered, alike in the next two: one record for all
-  uint32_t unnoted_procedure = 0;              // valid when there are any
+  uint32_t unnoted = 0;                        // the last ones answered that no record counts yet: one will, for all of them
+  uint32_t unnoted_procedure = 0;              // of each of these
   Instant unnoted_received;                    // likewise
   uint64_t calls = 0;                          // that have been answered so, ever since
   verbs::Completion completion;                // what is polled; nobody's in between

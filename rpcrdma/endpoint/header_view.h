@@ -42,18 +42,4 @@ class HeaderView {
   std::array<uint8_t, kHeaderBytesMax> scratch_;
 };
 
-// Word `index` of the stream, or nothing when the stream ends before.
-[[nodiscard]] inline Result<uint32_t> peek_word(const Chain& stream, uint32_t index) {
-  const uint64_t at = uint64_t{index} * 4;
-  if (stream.bytes() < at + 4) {
-    return fail(Error::kTruncated);
-  }
-  if (stream.head()->size >= at + 4) [[likely]] {
-    return load_be32(stream.head()->data + at);
-  }
-  uint8_t word[4];
-  stream.copy_to(at, word);
-  return load_be32(word);
-}
-
 }  // namespace cw::rpcrdma

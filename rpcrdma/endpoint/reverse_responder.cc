@@ -6,6 +6,7 @@
 #include "rpcrdma/endpoint/call_checks.h"
 #include "rpcrdma/rpc/rpc_message.h"
 #include "rpcrdma/wire/transport_header.h"
+#include "rpcrdma/xdr/peek_word.h"
 
 namespace cw::rpcrdma {
 namespace {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "rpcrdma/endpoint/call_checks.h"
+#include "rpcrdma/xdr/peek_word.h"
 
 namespace cw::rpcrdma {
 namespace {

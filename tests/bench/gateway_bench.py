@@ -52,16 +52,16 @@ KEEP_AWAKE = ["sh", "-c", "while :; do :; done"]
 
 
 @contextmanager
-def awake(cpu: int, wanted: bool) -> Iterator[None]:
-    """A CPU that does not sleep meanwhile: what runs on it leaves it at once to whoever else is there."""
-    command = ["taskset", "--cpu-list", str(cpu), "chrt", "--idle", "0", *KEEP_AWAKE]
-    spinner = subprocess.Popen(command) if wanted else None  # pylint: disable=consider-using-with
+def awake(lab: Lab, wanted: bool) -> Iterator[None]:
+    """The gateway's CPU does not sleep meanwhile: what runs there leaves it at once to whoever else wants it."""
+    command = ["taskset", "--cpu-list", str(lab.gateway_cpu), "chrt", "--idle", "0", *KEEP_AWAKE]
+    spinner = Daemon("spinner", command, lab.directory / "spinner.log")
+    if wanted:
+        spinner.start()
     try:
         yield
     finally:
-        if spinner is not None:
-            spinner.kill()
-            spinner.wait()
+        spinner.stop()
 
 
 def cpu_seconds(pid: int) -> float:
@@ -195,7 +195,7 @@ def measure(lab: Lab, seconds: int, repeats: int, full: bool) -> list[dict[str, 
     bench = Bench(lab, seconds)
     for _ in range(repeats):
         for case in cases:
-            with awake(lab.gateway_cpu, case.kept_awake):
+            with awake(lab, case.kept_awake):
                 lab.sample(f"direct {case.name}", direct[case.name], lambda case=case: bench.direct(case))  # type: ignore[misc]
                 lab.sample(f"gateway {case.name}", through[case.name], lambda case=case: bench.through(case))  # type: ignore[misc]
     return [entry for case in cases for entry in rows_of(case, through[case.name], direct[case.name])]

@@ -10,24 +10,16 @@ commit that it was measured of, the build and the machine.
 
 import sys
 from pathlib import Path
-from typing import Any
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "interop"))
 
 from made_pages import Kept, between_marks, run  # noqa: E402
-from targets import TARGETS  # noqa: E402
+from targets import TARGETS, Row, text  # noqa: E402
 
 PROGRAM = "published.py"
 ORDER = {target.what: place for place, target in enumerate(TARGETS)}
 HEAD = ["target", "have", "spread", "floor", "target", "moonshot", "verdict", "run"]
-Row = dict[str, Any]
-
-
-def text(value: Any) -> str:
-    if value is None:
-        return ""
-    return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
 def spread_of(row: Row) -> str:

@@ -4,11 +4,11 @@ makes no sense.
 
     summary.py DIRECTORY [BUILD]       BUILD: what was measured, "release build with profile"
 
-summary.json: {"machine", "figures", "targets", "published"}; the last are the targets that there is a figure of, each with its run,
-for published.py. A figure: name, value, unit, baseline (same unit) and what it is
-(beside), ratio (to the baseline, above 1 = better than it), spread (quartiles or extremes), state of the two CPUs where two
-matter; absent = why, when it could not be taken here. Whatever else a bench says about a figure is kept. A target: what, figure,
-floor, target, moonshot, what we have, verdict (targets.py).
+summary.json: {"machine": ..., "figures": [...], "targets": [...], "published": [...]}. A figure: name, value, unit, baseline (same unit)
+and what it is (beside), ratio (to the baseline, above 1 = better than it), spread (quartiles or extremes), state of the two CPUs where
+two matter; absent = why, when it could not be taken here. Whatever else a bench says about a figure is kept. A target: what, figure,
+floor, target, moonshot, what we have, verdict (targets.py). Published are the targets that have a figure, each with its run: date,
+commit, build and machine (published.py).
 """
 
 import datetime
@@ -21,8 +21,7 @@ import sys
 from pathlib import Path
 from typing import Any, Optional
 
-from published import text
-from targets import Row, derived, judged
+from targets import Row, derived, judged, text
 
 BENCHES = (
     "rpc_pair",

@@ -160,6 +160,13 @@ TARGETS = [
 ]
 
 
+def text(value: Optional[float]) -> str:
+    """As the tables have it."""
+    if value is None:
+        return ""
+    return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
 def verdict(target: Target, have: float) -> str:
     if target.ideal is not None and (have < target.ideal if target.less_is_better else have > target.ideal):
         return "none: past the ideal"

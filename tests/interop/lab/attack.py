@@ -8,7 +8,9 @@ and the receives that it was granted, waits there alone, and is ended when its a
 """
 
 import os
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Iterator
 
 from lab import network
 from lab.daemon import LabError, wait_until
@@ -55,16 +57,35 @@ CALLS = 100_000
 TAKEN_MAX = 256 + 64 + 16
 
 
-def flood(rig: Rig) -> None:
+@contextmanager
+def _beside_a_client(rig: Rig, directory: str) -> Iterator[Metrics]:
+    """The attacker is in the guest, where another client has files in the directory of a mount. Yields the metrics of before. In the
+    end that client has its connection yet, and its files."""
     assert rig.gateway
-    gateway = rig.gateway
     rig.guest.send_program(_program(), IN_GUEST)
     with rig.mounted("3"):
-        rig.guest.check(f"make_sources 1048576 && write_files {MOUNT_POINT}/before")
-        before = gateway.metrics()
+        rig.guest.check(f"make_sources 1048576 && write_files {MOUNT_POINT}/{directory}")
+        yield rig.gateway.metrics()
+        if rig.stats().xprt["connect_count"] != 1:
+            raise LabError("the other client lost its connection")
+        rig.guest.check(f"check_files {MOUNT_POINT}/{directory}", 60)
+    rig.backend.remove_tree(directory)
+
+
+def _metrics_of_the_end(rig: Rig) -> Metrics:
+    """When only the other client is connected."""
+    assert rig.gateway
+    gateway = rig.gateway
+    wait_until(lambda: gateway.metrics().total("causeway_connections") == 1, 30, "the end of the attackers' connections")
+    return gateway.metrics()
+
+
+def flood(rig: Rig) -> None:
+    with _beside_a_client(rig, "flooded") as before:
+        files = f"{MOUNT_POINT}/flooded"
         status, said = rig.guest.run(
             f"{IN_GUEST} {network.GATEWAY} 20049 flood {CALLS} > /tmp/flood.log 2>&1 & flooder=$!; sleep 2;"
-            f" write_files {MOUNT_POINT}/beside && check_files {MOUNT_POINT}/beside || echo no neighbour;"
+            f" write_files {files} && check_files {files} || echo no neighbour;"
             " wait $flooder; status=$?; cat /tmp/flood.log; exit $status",
             150,
         )
@@ -75,21 +96,13 @@ def flood(rig: Rig) -> None:
         # Over iWARP a SEND is done for its sender when its own TCP has it.
         if taken > TAKEN_MAX and rig.wire.transport != "siw" and rig.wire.verbs != "siw0":
             raise LabError(f"{taken} calls were taken of one that takes no answers")
-        wait_until(lambda: gateway.metrics().total("causeway_connections") == 1, 30, "the end of the flooder's connection")
-        if _closed(gateway.metrics()) - _closed(before) != 1 or rig.stats().xprt["connect_count"] != 1:
-            raise LabError("not the flooder's connection alone has ended")
-        rig.guest.check(f"check_files {MOUNT_POINT}/before", 60)
-    for name in ("before", "beside"):
-        rig.backend.remove_tree(name)
+        ended = _closed(_metrics_of_the_end(rig)) - _closed(before)
+        if ended != 1:
+            raise LabError(f"{ended:.0f} connections have ended, and not the flooder's alone")
 
 
 def attack(rig: Rig) -> None:
-    assert rig.gateway
-    gateway = rig.gateway
-    rig.guest.send_program(_program(), IN_GUEST)
-    with rig.mounted("3"):
-        rig.guest.check(f"make_sources 1048576 && write_files {MOUNT_POINT}/attacked")
-        before = gateway.metrics()
+    with _beside_a_client(rig, "attacked") as before:
         told_before = _told_by_wire(rig, before)
         made = 0
         for operation in OPERATIONS:
@@ -103,13 +116,8 @@ def attack(rig: Rig) -> None:
                     made += status == 0
         if made < len(KEYS):
             raise LabError(f"only {made} operations were sent")
-        wait_until(lambda: gateway.metrics().total("causeway_connections") == 1, 30, "the end of the attackers' connections")
-        after = gateway.metrics()
+        after = _metrics_of_the_end(rig)
         ended, told = _closed(after) - _closed(before), _told_by_wire(rig, after) - told_before
         print(f"   {made} operations, {ended:.0f} connections ended, {told:.0f} of them told by the wire", flush=True)
         if ended < made or told != made:
             raise LabError(f"{made} operations, but {ended:.0f} connections ended, {told:.0f} of them told by the wire")
-        if rig.stats().xprt["connect_count"] != 1:
-            raise LabError("the other client lost its connection")
-        rig.guest.check(f"check_files {MOUNT_POINT}/attacked", 60)
-    rig.backend.remove_tree("attacked")

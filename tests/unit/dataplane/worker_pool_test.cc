@@ -19,6 +19,7 @@
 #include "control/socket/unique_fd.h"
 #include "rpcrdma/backend/bench_client.h"
 #include "tests/support/locked_buffer_pool.h"
+#include "tests/support/sanitized.h"
 #include "tests/support/tcp_bench_server.h"
 #include "tests/unit/dataplane/loopback_listener.h"
 
@@ -321,7 +322,7 @@ TEST(WorkerPool, ABackendThatHangsWithinRepliesHoldsNobodyUp) {
   Rig rig({.workers = 1,
            .server = hung.address(),
            .buffers = 100,
-           .limits = {.message_bytes_max = 1u << 20, .stall_max = Duration::ms(700)}});
+           .limits = {.message_bytes_max = 1u << 20, .stall_max = Duration::ms(cw::test::kSanitized ? 4'000 : 700)}});
   rig.workers->set_backend(1, "other", false);
   rig.workers->set_server(1, 0, address_of(server));
   rig.workers->set_backend_count(2);

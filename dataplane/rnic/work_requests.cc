@@ -1,12 +1,15 @@
-#include "dataplane/rnic/send_requests.h"
+#include "dataplane/rnic/work_requests.h"
 
 #include <array>
+#include <cstddef>
+#include <iterator>
 
 #include "base/assert.h"
 
 namespace cw::dataplane {
 namespace {
 
+using rnic::ReceiveWork;
 using rnic::SendWork;
 using rnic::WorkVerb;
 
@@ -39,9 +42,16 @@ ibv_sge entry_of(Bytes piece, const RdmaDevice& device) {
           .lkey = device.lkey_of(piece.data())};
 }
 
+// Some devices (rxe, siw) take all of a chain, cannot ring their doorbell, say that they failed, and name no request.
+template <typename Request>
+ChainPosted posted_of(int error, std::span<const Request> chain, const Request* refused) {
+  const ptrdiff_t taken = refused == nullptr ? std::ssize(chain) : refused - chain.data();
+  return {.taken = static_cast<uint32_t>(taken), .failed = error != 0};
+}
+
 }  // namespace
 
-SendsPosted post_send_requests(ibv_qp& qp, const RdmaDevice& device, std::span<const SendWork> works) {
+ChainPosted post_chain(ibv_qp& qp, const RdmaDevice& device, std::span<const SendWork> works) {
   CW_ASSERT(works.size() <= kRequestsAtOnce);
   std::array<ibv_send_wr, kRequestsAtOnce> requests;
   std::array<ibv_sge, size_t{kRequestsAtOnce} * kPiecesMax> entries;
@@ -73,8 +83,27 @@ SendsPosted post_send_requests(ibv_qp& qp, const RdmaDevice& device, std::span<c
     }
   }
   ibv_send_wr* refused = nullptr;
-  const bool failed = ibv_post_send(&qp, requests.data(), &refused) != 0;
-  return {.taken = taken_of(std::span<const ibv_send_wr>(requests).first(works.size()), refused), .failed = failed};
+  const int error = ibv_post_send(&qp, requests.data(), &refused);
+  return posted_of(error, std::span<const ibv_send_wr>(requests).first(works.size()), refused);
+}
+
+ChainPosted post_chain(ibv_qp& qp, const RdmaDevice& device, std::span<const ReceiveWork> works) {
+  CW_ASSERT(works.size() <= kRequestsAtOnce);
+  std::array<ibv_recv_wr, kRequestsAtOnce> requests;
+  std::array<ibv_sge, size_t{kRequestsAtOnce} * kPiecesMax> entries;
+  size_t used = 0;
+  for (size_t i = 0; i < works.size(); ++i) {
+    requests[i] = {.wr_id = works[i].id,
+                   .next = i + 1 < works.size() ? &requests[i + 1] : nullptr,
+                   .sg_list = entries.data() + used,
+                   .num_sge = static_cast<int>(works[i].pieces.size())};
+    for (const MutableBytes& piece : works[i].pieces) {
+      entries[used++] = entry_of(piece, device);
+    }
+  }
+  ibv_recv_wr* refused = nullptr;
+  const int error = ibv_post_recv(&qp, requests.data(), &refused);
+  return posted_of(error, std::span<const ibv_recv_wr>(requests).first(works.size()), refused);
 }
 
 }  // namespace cw::dataplane
