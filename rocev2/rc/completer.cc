@@ -5,6 +5,7 @@
 
 #include "rocev2/rc/early_responses.h"
 #include "rocev2/rc/retransmit.h"
+#include "rocev2/rc/whole_sends.h"
 #include "rocev2/wire/aeth.h"
 
 namespace cw::rc {
@@ -17,7 +18,7 @@ using wire::Psn;
 void complete_oldest(QpContext& context, SendState& state, verbs::WcStatus status) {
   Work* work = state.oldest;
   state.oldest = std::exchange(work->next, nullptr);
-  if (state.oldest == nullptr) {
+  if (state.oldest == nullptr && state.whole_count == 0) {
     state.newest = nullptr;
   }
   --state.queue_count;
@@ -87,7 +88,7 @@ void acknowledge_plain_ones(QpContext& context, SendState& state, Psn upto) {
     work = next;
   }
   state.oldest = work;
-  state.newest = work == nullptr ? nullptr : state.newest;
+  state.newest = work == nullptr && state.whole_count == 0 ? nullptr : state.newest;
   state.window.acknowledge(una);
 }
 
@@ -98,6 +99,10 @@ bool acknowledge_before(QpContext& context, SendState& state, Instant now, Psn u
   const Psn before = state.window.una();
   acknowledge_plain_ones(context, state, upto);
   for (; state.window.una() != upto; acknowledge_plain_ones(context, state, upto)) {
+    if (state.oldest == nullptr) {
+      acknowledge_whole_sends(context, state, upto);
+      break;
+    }
     const Work& work = *state.oldest;
     if (work.awaits_response()) {
       break;
@@ -137,6 +142,7 @@ PacketOutcome on_implied_nak(QpContext& context, SendState& state, Instant now, 
 PacketOutcome on_ack(QpContext& context, SendState& state, Instant now, Psn psn, uint16_t source_port) {
   const bool progressed = acknowledge_before(context, state, now, psn.next(), true);
   if (state.window.una() != psn.next()) {
+    make_works(context, state);
     if (note_executed_before(context, state, now, psn.next(), source_port)) {
       return PacketOutcome::done();
     }
@@ -316,6 +322,7 @@ PacketOutcome on_acknowledge(QpContext& context, SendState& state, Instant now, 
   if (aeth.kind() == wire::AethKind::kAck) {
     return on_ack(context, state, now, psn, view.source_port);
   }
+  make_works(context, state);
   // A NAK acknowledges everything before the PSN that it names.
   const bool progressed = acknowledge_before(context, state, now, psn, true);
   if (aeth.kind() == wire::AethKind::kNak && aeth.code() != static_cast<uint8_t>(wire::NakCode::kPsnSequenceError)) {
@@ -432,6 +439,7 @@ PacketOutcome on_atomic_acknowledge(QpContext& context, SendState& state, Instan
 }
 
 void flush_works(QpContext& context, SendState& state, verbs::WcStatus first) {
+  make_works(context, state);
   drop_gaps(context, state);
   verbs::WcStatus status = first;
   while (state.oldest != nullptr) {

@@ -10,6 +10,7 @@
 #include "rocev2/rc/responder_hold.h"
 #include "rocev2/rc/responder_replies.h"
 #include "rocev2/rc/retransmit.h"
+#include "rocev2/rc/whole_sends.h"
 
 namespace cw::rc {
 namespace {
@@ -51,7 +52,7 @@ RcQp::RcQp(RcCore& core, verbs::Qpn qpn, const RcOptions& options, ReadReplay* r
 }
 
 RcQp::~RcQp() {
-  CW_DASSERT(send_.oldest == nullptr && context_.completions.empty() && receive_.message == nullptr);
+  CW_DASSERT(send_.queue_count == 0 && context_.completions.empty() && receive_.message == nullptr);
 }
 
 Status RcQp::to_rtr(const RcConnect& connect) {
@@ -117,6 +118,7 @@ Status RcQp::drain() {
   if (!set_state(QpEvent::kDrain, QpError{})) {
     return cw::fail(Error::kBadState);
   }
+  make_works(context_, send_);
   send_.draining = true;
   if (drained()) {
     signal_owner();
@@ -265,9 +267,11 @@ PacketOutcome RcQp::dispatch(Instant now, const wire::PacketView& view, Buffer* 
       outcome = on_acknowledge(context_, send_, now, view);
       break;
     case wire::OpcodeKind::kReadResponse:
+      make_works(context_, send_);
       outcome = on_read_response(context_, send_, now, view, frame);
       break;
     case wire::OpcodeKind::kGapReport:
+      make_works(context_, send_);
       outcome = on_gap_report(context_, send_, now, view);
       break;
     case wire::OpcodeKind::kCongestion:
@@ -276,6 +280,7 @@ PacketOutcome RcQp::dispatch(Instant now, const wire::PacketView& view, Buffer* 
     case wire::OpcodeKind::kDatagram:
       return PacketOutcome::drop(DropReason::kNotDatagram);
     case wire::OpcodeKind::kAtomicAcknowledge:
+      make_works(context_, send_);
       outcome = on_atomic_acknowledge(context_, send_, now, view);
       break;
     case wire::OpcodeKind::kReserved:
@@ -430,6 +435,7 @@ void RcQp::on_deadline(Instant now) {
   if (receive_.held != nullptr) {
     watch_gap(now);
   }
+  make_works(context_, send_);
   const wire::Psn oldest = send_.window.una();
   const QpErrorCause failure = on_send_timer(context_, send_, now);
   if (failure != QpErrorCause::kNone) {
@@ -461,7 +467,13 @@ void RcQp::release_everything() {
 }
 
 bool RcQp::is_consistent() const {
-  const bool queue_agrees = (send_.oldest == nullptr) == (send_.queue_count == 0) && (send_.queue_count <= send_.queue_depth);
+  const bool is_whole = send_.whole_count > 0;
+  const bool has_works = send_.queue_count > send_.whole_count;
+  const bool queue_agrees = (send_.oldest != nullptr) == has_works && send_.queue_count <= send_.queue_depth;
+  const bool whole_agrees = send_.whole_unsent <= send_.whole_count && send_.watched_count <= send_.whole_count &&
+                            (!is_whole || (send_.cursor.work == nullptr && !send_.is_disordered() && !send_.draining &&
+                                           send_.window.next_psn() == send_.window.limit_psn() &&
+                                           send_.window.packets_in_flight() >= uint32_t{send_.whole_count} - send_.whole_unsent));
   const bool reads_agree =
       send_.window.reads_outstanding() <= (send_.partial_reads ? ReadReplay::kHistory : send_.window.initiator_depth());
   const bool responses_agree =
@@ -472,7 +484,7 @@ bool RcQp::is_consistent() const {
   const bool gaps_agree =
       send_.gaps == nullptr || (send_.gaps->is_consistent() && !send_.gaps->empty() &&
                                 send_.gaps->first_missing() == send_.window.una() && send_.oldest->awaits_response());
-  const bool idle_in_error = state_ != QpState::kError || (send_.oldest == nullptr && receive_.message == nullptr);
+  const bool idle_in_error = state_ != QpState::kError || (send_.queue_count == 0 && receive_.message == nullptr);
   const bool error_is_said = (state_ == QpState::kError) == (error_.cause != QpErrorCause::kNone);
   const bool timer_watches =
       !can_send(state_) || send_deadline(send_).is_never() || TimerNode::is_armed() || ListNode<ActiveTag>::is_linked();
@@ -481,8 +493,9 @@ bool RcQp::is_consistent() const {
   const bool reply_is_seen = (receive_.reply == ReplyKind::kNone && !owes_reply(receive_)) || ListNode<AckTag>::is_linked() ||
                              ListNode<ActiveTag>::is_linked() || (rate_waits_ && TimerNode::is_armed());
   const bool gap_is_watched = gap_deadline().is_never() || TimerNode::is_armed();
-  return gap_is_watched && send_.window.is_consistent() && queue_agrees && reads_agree && responses_agree && gaps_agree &&
-         window_holds && arrived_was_sent && idle_in_error && error_is_said && timer_watches && work_is_seen && reply_is_seen;
+  return whole_agrees && gap_is_watched && send_.window.is_consistent() && queue_agrees && reads_agree && responses_agree &&
+         gaps_agree && window_holds && arrived_was_sent && idle_in_error && error_is_said && timer_watches && work_is_seen &&
+         reply_is_seen;
 }
 
 bool RcQp::set_state(QpEvent event, const QpError& reason) {

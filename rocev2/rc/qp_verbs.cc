@@ -4,6 +4,7 @@
 
 #include "rocev2/rc/qp.h"
 #include "rocev2/rc/requester.h"
+#include "rocev2/rc/whole_sends.h"
 
 namespace cw::rc {
 namespace {
@@ -78,7 +79,7 @@ Status RcQp::admit(uint64_t bytes) const {
 
 void RcQp::enqueue(Work* work) {
   work->packets = context_.packets_of(work->length);
-  enqueue_work(send_, work);
+  enqueue_work(context_, send_, work);
   note_sendable();
 }
 
@@ -89,6 +90,17 @@ Status RcQp::post_send(verbs::SendRequest&& request) {
   const Status admitted = admit(request.payload.bytes());
   if (!admitted.ok()) {
     return admitted;
+  }
+  const bool is_bare = !(request.immediate.has_value() || request.invalidate.has_value() || request.solicited || request.fence);
+  // Places for those that somebody wants to hear of are few: they are for one among many.
+  const bool is_one_of_many = !request.signaled || send_.whole_count > 0;
+  if (takes_whole_sends(context_, send_) && is_bare && is_one_of_many && request.payload.buffer_count() == 1) {
+    const verbs::PlainSend plain{request.id, request.payload.head(), request.signaled};
+    if (enqueue_whole_sends(context_, send_, std::span(&plain, 1)) > 0) {
+      (void)request.payload.detach();
+      note_sendable();
+      return {};
+    }
   }
   Work* work = context_.core.sends.create();
   work->kind = WorkKind::kSend;
@@ -102,7 +114,7 @@ Status RcQp::post_send(verbs::SendRequest&& request) {
   work->solicited = request.solicited;
   work->fence = request.fence;
   work->signaled = request.signaled;
-  work->plain = !(work->has_immediate || work->has_invalidate || work->solicited || work->fence);
+  work->plain = is_bare;
   enqueue(work);
   return {};
 }
@@ -216,7 +228,7 @@ uint32_t RcQp::poll_messages(std::span<verbs::ReceivedMessage> out) {
 // Nobody looks between one and the next: what they share is done once.
 uint32_t RcQp::post_receives_and_sends(std::span<verbs::PlainSend> sends) {
   const uint32_t room = can_send(state_) ? std::min(send_queue_room(), static_cast<uint32_t>(sends.size())) : 0;
-  uint32_t posted = 0;
+  uint32_t posted = takes_whole_sends(context_, send_) ? enqueue_whole_sends(context_, send_, sends.first(room)) : 0;
   for (; posted < room; ++posted) {
     const verbs::PlainSend& send = sends[posted];
     const uint32_t packets = context_.packets_of(send.payload->size);
@@ -231,7 +243,7 @@ uint32_t RcQp::post_receives_and_sends(std::span<verbs::PlainSend> sends) {
     work->payload.push_back(send.payload);
     work->signaled = send.signaled;
     work->plain = true;
-    enqueue_work(send_, work);
+    enqueue_work(context_, send_, work);
   }
   post_receives(std::min(posted + 1, static_cast<uint32_t>(sends.size())));
   if (posted > 0) {
@@ -241,8 +253,7 @@ uint32_t RcQp::post_receives_and_sends(std::span<verbs::PlainSend> sends) {
 }
 
 uint32_t RcQp::send_queue_room() const {
-  const Slab<Work>& slab = context_.core.sends;
-  return std::min<uint32_t>(send_.queue_depth - send_.queue_count, slab.capacity() - slab.in_use());
+  return std::min<uint32_t>(send_.queue_depth - send_.queue_count, context_.core.send_work_left());
 }
 
 }  // namespace cw::rc

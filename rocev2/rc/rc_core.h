@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 
 #include "base/buffer.h"
@@ -45,7 +46,19 @@ struct RecoveryLimits {
           .held_packets_max = held_packets_max};
 }
 
+struct SendState;
+
+// A SEND without a Work of which its owner wants to hear.
+struct WatchedSend {
+  const SendState* owner = nullptr;  // nullptr: none
+  verbs::WorkId id;
+  wire::Psn ssn;
+  uint32_t bytes = 0;
+};
+
 struct RcCore {
+  static constexpr uint32_t kWatchedSends = 8;
+
   RcCore(uint32_t qp_max, uint32_t send_work_max, uint32_t receive_work_max, uint32_t read_replay_max,
          const RecoveryLimits& recovery, uint32_t rate_limits_max, uint32_t log_events, verbs::MemoryTable* memory_table)
       : sends(send_work_max),
@@ -66,6 +79,8 @@ struct RcCore {
   bool express = true;                                   // EndpointOptions::express
   Duration ack_delay;                                    // how long an acknowledgement may wait for company
   Slab<Work> sends;                                      // posted SEND, WRITE, READ until polled
+  uint32_t whole_sends = 0;                              // those that are posted without a Work: whole_sends.h
+  std::array<WatchedSend, kWatchedSends> watched_sends;  // of these
   Slab<Work> receives;                                   // messages arriving or waiting to be polled
   uint32_t whole_messages = 0;                           // those that wait without a Work: CompletionQueue
   Instant whole_at;                                      // valid when there are any: when they came
@@ -81,6 +96,8 @@ struct RcCore {
   verbs::MemoryTable* memory;  // nullptr: this endpoint exposes nothing (server role)
   Chain released;              // acknowledged payload, given back to its pools once per burst
 
+  // So many more works may be posted.
+  [[nodiscard]] uint32_t send_work_left() const { return sends.capacity() - sends.in_use() - whole_sends; }
   // One more message may arrive.
   [[nodiscard]] uint32_t receive_work_left() const { return receives.capacity() - receives.in_use() - whole_messages; }
   [[nodiscard]] bool has_receive_work() const { return receive_work_left() > 0; }

@@ -1,8 +1,10 @@
 #include "rocev2/rc/requester.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "rocev2/rc/retransmit.h"
+#include "rocev2/rc/whole_sends.h"
 
 namespace cw::rc {
 namespace {
@@ -155,10 +157,10 @@ bool wants_acknowledgement(const QpContext& context, const SendState& state) {
          state.since_ack_request + 1u >= packets_max || state.packets_missing() + 1 >= state.window.packets_max();
 }
 
-void note_sent(SendState& state, Instant now, wire::Psn psn, bool ack_request, bool again) {
+void note_sent(SendState& state, Instant now, wire::Psn psn, bool is_read, bool ack_request, bool again) {
   state.since_ack_request = ack_request ? uint16_t{0} : static_cast<uint16_t>(state.since_ack_request + 1);
   if (ack_request && !again && !state.rtt.is_sampling()) {
-    state.rtt.start_sample(psn, now, state.cursor.work->kind == WorkKind::kRead, state.window.read_psns() == 0);
+    state.rtt.start_sample(psn, now, is_read, state.window.read_psns() == 0);
   }
 }
 
@@ -181,7 +183,7 @@ void send_next(QpContext& context, SendState& state, Instant now, wire::TxPacket
   if (state.board != nullptr) {
     state.board->on_sent(psn, !state.cursor.work->awaits_response());
   }
-  note_sent(state, now, psn, ack_request, again);
+  note_sent(state, now, psn, state.cursor.work->kind == WorkKind::kRead, ack_request, again);
   step_over(context, state);
 }
 
@@ -191,19 +193,25 @@ bool is_plain(const QpContext& context, const Work& work) {
          context.header.has_room_for_send(*work.payload.head());
 }
 
-// Packets that may leave now in the ordinary course of things, each for the first time and each a SEND that is_plain():
-// send_stall() would let them go, and goes_in_place() too. Not known to be fewer than `wanted`.
-uint32_t plain_ones_to_send(const QpContext& context, const SendState& state, uint32_t wanted) {
-  const SendWindow& window = state.window;
-  const bool ordinary = !state.is_disordered() && !state.rnr.is_under_way() && !state.recovery.timed_out() && !state.draining &&
-                        !state.credit_limit.has_value() && window.next_psn() == window.limit_psn();
-  if (!ordinary) {
-    return 0;
-  }
-  const uint32_t packets = window.packets_in_flight();
-  const uint32_t psns = window.psns_in_flight();
-  return std::min({wanted, window.packets_max() - std::min<uint32_t>(window.packets_max(), packets),
-                   context.psn_window_packets - std::min(context.psn_window_packets, psns)});
+// Nothing is lost or late, nobody has asked us to wait, and what leaves next leaves for the first time.
+bool is_ordinary(const SendState& state) {
+  return !state.is_disordered() && !state.rnr.is_under_way() && !state.recovery.timed_out() && !state.draining &&
+         !state.credit_limit.has_value() && state.window.next_psn() == state.window.limit_psn();
+}
+
+// Then so many SENDs that are is_plain() may leave: send_stall() would let them go, and goes_in_place() too.
+uint32_t room_for_plain_ones(const QpContext& context, const SendState& state) {
+  const uint32_t packets = state.window.packets_in_flight();
+  const uint32_t psns = state.window.psns_in_flight();
+  return std::min(state.window.packets_max() - std::min<uint32_t>(state.window.packets_max(), packets),
+                  context.psn_window_packets - std::min(context.psn_window_packets, psns));
+}
+
+void count_plain_ones(QpContext& context, uint32_t packets, uint64_t bytes) {
+  context.core.stats.payload_bytes_out += bytes;
+  context.counters.payload_bytes_out += bytes;
+  context.core.stats.packets_out += packets;
+  context.counters.packets_out += packets;
 }
 
 // Some of the next `wanted` packets, when they are plain: as many as there are in a row. What send_next() does for each, with
@@ -213,7 +221,7 @@ uint32_t send_plain_ones(QpContext& context, SendState& state, Instant now, wire
   if (work == nullptr || !context.header.has_sends_prepared() || !is_plain(context, *work)) {
     return 0;
   }
-  const uint32_t most = plain_ones_to_send(context, state, std::min(wanted, batch.room()));
+  const uint32_t most = is_ordinary(state) ? std::min({room_for_plain_ones(context, state), wanted, batch.room()}) : 0;
   if (most == 0) {
     return 0;
   }
@@ -233,14 +241,46 @@ uint32_t send_plain_ones(QpContext& context, SendState& state, Instant now, wire
     ++sent;
     work = work->next;
   } while (sent < most && work != nullptr && is_plain(context, *work));
-  context.core.stats.payload_bytes_out += bytes;
-  context.counters.payload_bytes_out += bytes;
-  context.core.stats.packets_out += sent;
-  context.counters.packets_out += sent;
-  note_sent(state, now, first, true, false);
+  count_plain_ones(context, sent, bytes);
+  note_sent(state, now, first, false, true, false);
   state.window.on_sent(sent, false);
   state.cursor = SendCursor::start_of(work);
   return sent;
+}
+
+// The same of SENDs without a Work, which are all that is to be sent. True when there are more that may leave.
+// Precondition: is_ordinary().
+bool send_whole_ones(QpContext& context, SendState& state, Instant now, wire::TxBatch& batch, uint32_t wanted) {
+  const uint32_t unsent = state.whole_unsent;
+  if (unsent == 0) {
+    return false;
+  }
+  const uint32_t room = room_for_plain_ones(context, state);
+  const uint32_t count = std::min({unsent, room, wanted, batch.room()});
+  if (count > 0) [[likely]] {
+    const wire::Psn first = state.window.next_psn();
+    if (!state.window.awaiting()) {
+      state.progress_at = now;
+    }
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < count; ++i) {
+      const Buffer& payload = *std::exchange(state.cursor.buffer, state.cursor.buffer->next);
+      context.header.build_send_in_place(*batch.add_in_place(), context.ip_identification++, first.plus(i), true, payload);
+      bytes += payload.size;
+    }
+    count_plain_ones(context, count, bytes);
+    note_sent(state, now, first, false, true, false);
+    state.window.on_sent(count, false);
+    state.whole_unsent = static_cast<uint16_t>(unsent - count);
+  }
+  const bool is_stalled = count < unsent && count == room;
+  context.core.stats.window_stalls += is_stalled && count < wanted ? 1 : 0;
+  return count < unsent && !is_stalled;
+}
+
+// What is not ordinary takes Works, which are made when it is to be sent.
+[[gnu::noinline]] SendStall stall_of_whole_ones(const QpContext& context, const SendState& state) {
+  return is_ordinary(state) && room_for_plain_ones(context, state) == 0 ? SendStall::kWindow : SendStall::kNone;
 }
 
 // Middle packets of a SEND or WRITE that may leave now, one after the other; not known to be fewer than `wanted`. 0 where
@@ -286,7 +326,7 @@ uint32_t send_middles(QpContext& context, SendState& state, Instant now, wire::T
     const bool ack_request = wants_acknowledgement(context, state);
     run.build(*packet, context.ip_identification++, psn, ack_request, state.cursor.buffer, state.cursor.offset);
     count_packet(context, again);
-    note_sent(state, now, psn, ack_request, again);
+    note_sent(state, now, psn, false, ack_request, again);
     step_over(context, state);
   }
   const uint64_t bytes = uint64_t{sent} * context.mtu_bytes;
@@ -429,7 +469,7 @@ bool reads_fill_depth(const SendState& state) {
 SendStall send_stall(const QpContext& context, const SendState& state) {
   const Work* work = state.cursor.work;
   if (work == nullptr) {
-    return SendStall::kIdle;
+    return state.whole_unsent == 0 ? SendStall::kIdle : stall_of_whole_ones(context, state);
   }
   if (state.rnr.is_under_way()) {
     return SendStall::kRnr;
@@ -466,7 +506,10 @@ SendStall send_stall(const QpContext& context, const SendState& state) {
   return state.packets_missing() >= state.window.packets_max() ? SendStall::kWindow : SendStall::kNone;
 }
 
-void enqueue_work(SendState& state, Work* work) {
+void enqueue_work(QpContext& context, SendState& state, Work* work) {
+  if (state.whole_count > 0) [[unlikely]] {
+    make_works(context, state);
+  }
   if (state.oldest == nullptr) {
     state.oldest = work;
   } else {
@@ -484,6 +527,12 @@ void enqueue_work(SendState& state, Work* work) {
 }
 
 bool send_requests(QpContext& context, SendState& state, Instant now, wire::TxBatch& batch, uint32_t packets_max) {
+  if (state.whole_count > 0) {
+    if (is_ordinary(state) && !state.probe.is_due() && !state.keepalive.is_due()) [[likely]] {
+      return send_whole_ones(context, state, now, batch, packets_max);
+    }
+    make_works(context, state);
+  }
   if (state.probe.is_due() && state.window.awaiting() && !state.rnr.is_under_way() && !send_probe(context, state, now, batch)) {
     return true;
   }

@@ -44,7 +44,7 @@ enum class SendStall : uint8_t {
 }
 
 // Puts a work at the end of the queue. The caller has checked that there is room.
-void enqueue_work(SendState& state, Work* work);
+void enqueue_work(QpContext& context, SendState& state, Work* work);
 
 // Sends up to `packets_max` packets. True when the batch or packets_max stopped it: it wants to be asked again.
 [[nodiscard]] bool send_requests(QpContext& context, SendState& state, Instant now, wire::TxBatch& batch, uint32_t packets_max);

@@ -381,7 +381,8 @@ void settle_probe(SendState& state, Instant now) {
   }
   state.probe.settle();
   // A READ may take its time: the peer acknowledges a repeated SEND before it has answered what came behind.
-  const bool leaves_rest = state.window.awaiting() && !state.oldest->awaits_response() && state.board == nullptr;
+  const bool awaits_read = state.oldest != nullptr && state.oldest->awaits_response();
+  const bool leaves_rest = state.window.awaiting() && !awaits_read && state.board == nullptr;
   if (leaves_rest && now - probe->at >= echo_time(state)) {
     state.suspected.note_probe_answer();
   }

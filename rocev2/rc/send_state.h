@@ -34,7 +34,8 @@ namespace cw::rc {
 // Where in the queue the next packet comes from.
 struct SendCursor {
   Work* work = nullptr;            // nullptr: everything has been sent
-  const Buffer* buffer = nullptr;  // where the next payload byte lies; nullptr for READ, atomic or an empty message
+  const Buffer* buffer = nullptr;  // where the next payload byte lies; nullptr for READ, atomic or an empty message. No Work: the
+                                   // next SEND that waits without one, if any does
   uint32_t offset = 0;             // in buffer
   uint32_t packet = 0;             // index of the next packet within work
 
@@ -62,11 +63,14 @@ struct SendState {
   bool draining = false;                  // SQD: begin no work
   std::optional<wire::Psn> credit_limit;  // last message for which the peer has a receive (LSN); none: it does not count them
 
-  // The queue.
+  // The queue: Works, and behind them SENDs without a Work (whole_sends.h).
   Work* oldest = nullptr;  // first not completed; the queue runs from here by next
-  Work* newest = nullptr;
+  union {
+    Work* newest = nullptr;
+    Buffer* newest_whole;  // when there is a SEND without a Work: the last of a ring, whose next is the oldest of these
+  };
   wire::Psn last_ssn;        // of the newest message posted
-  uint16_t queue_count = 0;  // works posted and not completed
+  uint16_t queue_count = 0;  // posted and not completed
   uint16_t queue_depth = 0;
   Instant progress_at;               // last news, or when sending began
   Instant heard_at;                  // last response to a READ or atomic that was of no use
@@ -85,7 +89,12 @@ struct SendState {
   uint8_t ack_timeout = 0;     // exponent
   bool partial_reads = false;  // the peer answers any part of a READ request again, not only the rest from some response on
   uint16_t peer_port = 0;      // UDP source port of the last answer that came in its turn; 0: none yet
-  Keepalive keepalive;
+  [[no_unique_address]] Keepalive keepalive;  // has room for six bytes behind its own
+
+  // SENDs without a Work.
+  uint8_t watched_count = 0;  // of RcCore::watched_sends
+  uint16_t whole_count = 0;
+  uint16_t whole_unsent = 0;  // the newest of these
 
   // READs, and what went wrong.
   Duration longest_pause;  // before a response that nothing was lost before; slowly forgotten

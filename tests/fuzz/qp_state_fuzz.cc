@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -158,7 +159,7 @@ class Target {
       case 5:
         return write((uint32_t{r[1]} << 8 | r[2]) % 1500);
       case 6:
-        return qp_->post_receives(r[1] % 8);
+        return (r[2] & 1) == 0 ? qp_->post_receives(r[1] % 8) : row(r[1] % 8, r[3], r[4]);
       case 7:
         now_ = now_ + Duration::us(int64_t{1} << (r[1] % 32));
         endpoint_->on_deadline(now_);
@@ -308,6 +309,26 @@ class Target {
   void send(uint32_t bytes, bool signaled) {
     verbs::SendRequest request{.id = verbs::WorkId(next_id_), .payload = chain(bytes), .signaled = signaled};
     note(qp_->post_send(std::move(request)).ok(), signaled);
+  }
+  // SENDs of one Buffer each, as replies are posted; the owner wants to hear of those with a bit in `watched`.
+  void row(uint32_t count, uint8_t watched, uint8_t bytes) {
+    std::array<verbs::PlainSend, 8> sends;
+    uint32_t made = 0;
+    for (; made < count; ++made) {
+      Chain payload = chain(bytes + 1u);
+      if (payload.buffer_count() != 1) {
+        break;
+      }
+      const bool signaled = (watched >> made & 1) != 0;
+      sends[made] = {signaled ? verbs::WorkId(next_id_ + made) : verbs::WorkId(), payload.detach(), signaled};
+    }
+    const uint32_t posted = qp_->post_receives_and_sends(std::span(sends).first(made));
+    for (uint32_t i = 0; i < made; ++i) {
+      note(i < posted, sends[i].signaled);
+      if (i >= posted) {
+        release_buffers(sends[i].payload);
+      }
+    }
   }
   void write(uint32_t bytes) {
     verbs::WriteRequest request{
