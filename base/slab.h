@@ -8,9 +8,10 @@
 #include <utility>
 
 #include "base/assert.h"
+#include "base/sanitizers.h"
 #include "base/table_memory.h"
 
-#if defined(__SANITIZE_ADDRESS__)
+#ifdef CW_ADDRESS_SANITIZER
 #include <sanitizer/asan_interface.h>
 #endif
 
@@ -71,12 +72,12 @@ class Slab {
   };
   // The AddressSanitizer finds who uses what was given back, as it does with memory of the heap.
   static void allow_access([[maybe_unused]] Slot* slot) {
-#if defined(__SANITIZE_ADDRESS__)
+#ifdef CW_ADDRESS_SANITIZER
     ASAN_UNPOISON_MEMORY_REGION(slot, sizeof(Slot));
 #endif
   }
   static void forbid_access([[maybe_unused]] Slot* slot) {
-#if defined(__SANITIZE_ADDRESS__)
+#ifdef CW_ADDRESS_SANITIZER
     ASAN_POISON_MEMORY_REGION(slot->object + sizeof(Slot*), sizeof(Slot) - sizeof(Slot*));
 #endif
   }

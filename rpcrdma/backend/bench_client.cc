@@ -88,10 +88,11 @@ bool same_data(XdrReader& reader, const BenchReply& reply, uint32_t bytes, Expec
   for (size_t done = 0; done < bytes;) {
     const size_t take = std::min(kCompareBytes, bytes - done);
     expect(done, MutableBytes(expected).first(take));
-    const uint8_t* actual = reply.placed_data.data() + done;
+    const uint8_t* actual = copied;
     if (in_stream) {
       reader.copy(MutableBytes(copied).first(take));
-      actual = copied;
+    } else {
+      actual = reply.placed_data.data() + done;
     }
     if (!reader.ok() || std::memcmp(expected, actual, take) != 0) {
       return false;
