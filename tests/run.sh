@@ -156,8 +156,8 @@ if wants fuzz && [ -n "$full" ]; then
 fi
 
 # Sanitizers' reports want function, file and line, which is what -g1 has. Several sources are compiled as one, which is half of the work;
-# that each of them stands alone is what the first build shows, and what there is to warn of.
-sanitized=(-Dbuildtype=debug -Doptimization=1 -Ddebug=false '-Dcpp_args=-g1 -w' -Dunity=on -Dunity_size=8)
+# that each of them stands alone is what the first build shows.
+sanitized=(-Dbuildtype=debug -Doptimization=1 -Ddebug=false -Dcpp_args=-g1 -Dunity=on -Dunity_size=8)
 
 configure_asan() { configure build-asan -Ddpdk=disabled -Db_sanitize=address,undefined -Db_ndebug=false "${sanitized[@]}"; }
 configure_tsan() { configure build-tsan -Db_sanitize=thread -Db_lundef=false "${sanitized[@]}"; }

@@ -2,7 +2,6 @@
 
 #include <array>
 #include <cstddef>
-#include <iterator>
 
 #include "base/assert.h"
 
@@ -42,36 +41,58 @@ ibv_sge entry_of(Bytes piece, const RdmaDevice& device) {
           .lkey = device.lkey_of(piece.data())};
 }
 
-// Some devices (rxe, siw) take all of a chain, cannot ring their doorbell, say that they failed, and name no request.
+// What requests of both kinds have in common: each names its work, its pieces, and the request behind it.
 template <typename Request>
-ChainPosted posted_of(int error, std::span<const Request> chain, const Request* refused) {
-  const ptrdiff_t taken = refused == nullptr ? std::ssize(chain) : refused - chain.data();
-  return {.taken = static_cast<uint32_t>(taken), .failed = error != 0};
-}
+class RequestChain {
+ public:
+  template <typename Work>
+  RequestChain(std::span<const Work> works, const RdmaDevice& device) : size_(works.size()) {
+    CW_ASSERT(works.size() <= kRequestsAtOnce);
+    for (size_t i = 0; i < works.size(); ++i) {
+      requests_[i] = {};
+      requests_[i].wr_id = works[i].id;
+      requests_[i].next = i + 1 < works.size() ? &requests_[i + 1] : nullptr;
+      requests_[i].sg_list = &entries_[used_];  // some devices look there, however few there are
+      for (const MutableBytes& piece : works[i].pieces) {
+        add(i, entry_of(piece, device));
+      }
+    }
+  }
+
+  [[nodiscard]] Request& operator[](size_t index) { return requests_[index]; }
+  // Of the last request that has pieces, or of one that has none.
+  void add(size_t index, const ibv_sge& entry) {
+    Request& request = requests_[index];
+    request.sg_list = request.num_sge == 0 ? &entries_[used_] : request.sg_list;
+    entries_[used_++] = entry;
+    ++request.num_sge;
+  }
+  [[nodiscard]] Request* head() { return requests_.data(); }
+
+  // Some devices (rxe, siw) take all of a chain, cannot ring their doorbell, say that they failed, and name no request.
+  [[nodiscard]] ChainPosted posted(int error, const Request* refused) const {
+    const size_t taken = refused == nullptr ? size_ : static_cast<size_t>(refused - requests_.data());
+    return {.taken = static_cast<uint32_t>(taken), .failed = error != 0};
+  }
+
+ private:
+  size_t size_;
+  size_t used_ = 0;  // of the entries
+  std::array<Request, kRequestsAtOnce> requests_;
+  std::array<ibv_sge, size_t{kRequestsAtOnce} * kPiecesMax> entries_;
+};
 
 }  // namespace
 
 ChainPosted post_chain(ibv_qp& qp, const RdmaDevice& device, std::span<const SendWork> works) {
-  CW_ASSERT(works.size() <= kRequestsAtOnce);
-  std::array<ibv_send_wr, kRequestsAtOnce> requests;
-  std::array<ibv_sge, size_t{kRequestsAtOnce} * kPiecesMax> entries;
-  size_t used = 0;
+  RequestChain<ibv_send_wr> chain(works, device);
   for (size_t i = 0; i < works.size(); ++i) {
     const SendWork& work = works[i];
-    ibv_send_wr& request = requests[i];
-    request = {};
-    request.wr_id = work.id;
-    request.next = i + 1 < works.size() ? &requests[i + 1] : nullptr;
-    request.sg_list = entries.data() + used;
-    request.num_sge = static_cast<int>(work.pieces.size());
-    for (const MutableBytes& piece : work.pieces) {
-      entries[used++] = entry_of(piece, device);
-    }
+    ibv_send_wr& request = chain[i];
     if (work.pieces.empty() && work.verb == WorkVerb::kRead) {
       // Its request names a sink whatever the length. Some devices (siw) take that from the first entry, without a look at how
       // many there are.
-      entries[used++] = entry_of(device.any_memory().first(0), device);
-      request.num_sge = 1;
+      chain.add(i, entry_of(device.any_memory().first(0), device));
     }
     request.opcode = opcode_of(work.verb);
     request.send_flags = flags_of(work);
@@ -83,27 +104,15 @@ ChainPosted post_chain(ibv_qp& qp, const RdmaDevice& device, std::span<const Sen
     }
   }
   ibv_send_wr* refused = nullptr;
-  const int error = ibv_post_send(&qp, requests.data(), &refused);
-  return posted_of(error, std::span<const ibv_send_wr>(requests).first(works.size()), refused);
+  const int error = ibv_post_send(&qp, chain.head(), &refused);
+  return chain.posted(error, refused);
 }
 
 ChainPosted post_chain(ibv_qp& qp, const RdmaDevice& device, std::span<const ReceiveWork> works) {
-  CW_ASSERT(works.size() <= kRequestsAtOnce);
-  std::array<ibv_recv_wr, kRequestsAtOnce> requests;
-  std::array<ibv_sge, size_t{kRequestsAtOnce} * kPiecesMax> entries;
-  size_t used = 0;
-  for (size_t i = 0; i < works.size(); ++i) {
-    requests[i] = {.wr_id = works[i].id,
-                   .next = i + 1 < works.size() ? &requests[i + 1] : nullptr,
-                   .sg_list = entries.data() + used,
-                   .num_sge = static_cast<int>(works[i].pieces.size())};
-    for (const MutableBytes& piece : works[i].pieces) {
-      entries[used++] = entry_of(piece, device);
-    }
-  }
+  RequestChain<ibv_recv_wr> chain(works, device);
   ibv_recv_wr* refused = nullptr;
-  const int error = ibv_post_recv(&qp, requests.data(), &refused);
-  return posted_of(error, std::span<const ibv_recv_wr>(requests).first(works.size()), refused);
+  const int error = ibv_post_recv(&qp, chain.head(), &refused);
+  return chain.posted(error, refused);
 }
 
 }  // namespace cw::dataplane

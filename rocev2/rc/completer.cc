@@ -18,9 +18,6 @@ using wire::Psn;
 void complete_oldest(QpContext& context, SendState& state, verbs::WcStatus status) {
   Work* work = state.oldest;
   state.oldest = std::exchange(work->next, nullptr);
-  if (state.oldest == nullptr && state.whole_count == 0) {
-    state.newest = nullptr;
-  }
   --state.queue_count;
   const bool keeps_payload = work->kind == WorkKind::kRead && status == verbs::WcStatus::kSuccess;
   if (!keeps_payload) {
@@ -88,7 +85,6 @@ void acknowledge_plain_ones(QpContext& context, SendState& state, Psn upto) {
     work = next;
   }
   state.oldest = work;
-  state.newest = work == nullptr && state.whole_count == 0 ? nullptr : state.newest;
   state.window.acknowledge(una);
 }
 

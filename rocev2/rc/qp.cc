@@ -327,9 +327,9 @@ bool RcQp::predicts(Bytes frame, uint16_t port) const {
          prediction_.matches(frame, receive_.expected);
 }
 
-// So many whole SENDs may be taken one after the other, as takes_whole_send() lets the first. Responses to READs are noted with
-// each.
-uint32_t RcQp::whole_sends_max() const {
+// So many whole messages may be taken one after the other, as takes_whole_send() lets the first. Responses to READs are noted
+// with each.
+uint32_t RcQp::whole_messages_max() const {
   return owes_read_responses(receive_) ? 1 : std::min(receive_.receives_left(), context_.core.receive_work_left());
 }
 
@@ -345,7 +345,7 @@ void RcQp::take_predicted(Instant now, Buffer* frame) {
 // What is said of the last of a row is what would have been said in the end, if it had been said of each: but for the first,
 // which may end a silence.
 uint32_t RcQp::take_predicted(Instant now, std::span<Buffer* const> frames) {
-  const auto most = static_cast<uint32_t>(std::min<size_t>(frames.size(), whole_sends_max()));
+  const auto most = static_cast<uint32_t>(std::min<size_t>(frames.size(), whole_messages_max()));
   uint64_t bytes = 0;
   uint32_t taken = 0;
   do {
@@ -467,13 +467,13 @@ void RcQp::release_everything() {
 }
 
 bool RcQp::is_consistent() const {
-  const bool is_whole = send_.whole_count > 0;
   const bool has_works = send_.queue_count > send_.whole_count;
   const bool queue_agrees = (send_.oldest != nullptr) == has_works && send_.queue_count <= send_.queue_depth;
-  const bool whole_agrees = send_.whole_unsent <= send_.whole_count && send_.watched_count <= send_.whole_count &&
-                            (!is_whole || (send_.cursor.work == nullptr && !send_.is_disordered() && !send_.draining &&
-                                           send_.window.next_psn() == send_.window.limit_psn() &&
-                                           send_.window.packets_in_flight() >= uint32_t{send_.whole_count} - send_.whole_unsent));
+  const bool whole_agrees =
+      send_.whole_unsent <= send_.whole_count && send_.watched_count <= send_.whole_count &&
+      (send_.whole_count == 0 || (send_.cursor.work == nullptr && !send_.is_disordered() && !send_.draining &&
+                                  send_.window.next_psn() == send_.window.limit_psn() &&
+                                  send_.window.packets_in_flight() >= uint32_t{send_.whole_count} - send_.whole_unsent));
   const bool reads_agree =
       send_.window.reads_outstanding() <= (send_.partial_reads ? ReadReplay::kHistory : send_.window.initiator_depth());
   const bool responses_agree =

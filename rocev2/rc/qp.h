@@ -161,7 +161,7 @@ class alignas(kCacheLineBytes) RcQp final : public verbs::QueuePair,
   [[nodiscard]] PacketOutcome on_first_request(Instant now, const wire::PacketView& view, Buffer* frame);
   [[nodiscard]] PacketOutcome dispatch(Instant now, const wire::PacketView& view, Buffer* frame);
   void after_request(Instant now);
-  [[nodiscard]] uint32_t whole_sends_max() const;
+  [[nodiscard]] uint32_t whole_messages_max() const;
   void take_predicted(Instant now, Buffer* frame);
   void learn_from(const wire::PacketView& view);
   [[nodiscard]] bool transmit_refusal(wire::TxBatch& batch);

@@ -92,9 +92,9 @@ Status RcQp::post_send(verbs::SendRequest&& request) {
     return admitted;
   }
   const bool is_bare = !(request.immediate.has_value() || request.invalidate.has_value() || request.solicited || request.fence);
-  // Places for those that somebody wants to hear of are few: they are for one among many.
-  const bool is_one_of_many = !request.signaled || send_.whole_count > 0;
-  if (takes_whole_sends(context_, send_) && is_bare && is_one_of_many && request.payload.buffer_count() == 1) {
+  // A core remembers few of those that somebody wants to hear of. One behind which nothing waits may as well be a Work.
+  const bool is_worth_it = !request.signaled || send_.whole_count > 0;
+  if (takes_whole_sends(context_, send_) && is_bare && is_worth_it && request.payload.buffer_count() == 1) {
     const verbs::PlainSend plain{request.id, request.payload.head(), request.signaled};
     if (enqueue_whole_sends(context_, send_, std::span(&plain, 1)) > 0) {
       (void)request.payload.detach();

@@ -193,13 +193,7 @@ bool is_plain(const QpContext& context, const Work& work) {
          context.header.has_room_for_send(*work.payload.head());
 }
 
-// Nothing is lost or late, nobody has asked us to wait, and what leaves next leaves for the first time.
-bool is_ordinary(const SendState& state) {
-  return !state.is_disordered() && !state.rnr.is_under_way() && !state.recovery.timed_out() && !state.draining &&
-         !state.credit_limit.has_value() && state.window.next_psn() == state.window.limit_psn();
-}
-
-// Then so many SENDs that are is_plain() may leave: send_stall() would let them go, and goes_in_place() too.
+// While all is ordinary so many SENDs that are is_plain() may leave: send_stall() would let them go, and goes_in_place() too.
 uint32_t room_for_plain_ones(const QpContext& context, const SendState& state) {
   const uint32_t packets = state.window.packets_in_flight();
   const uint32_t psns = state.window.psns_in_flight();
@@ -207,11 +201,17 @@ uint32_t room_for_plain_ones(const QpContext& context, const SendState& state) {
                   context.psn_window_packets - std::min(context.psn_window_packets, psns));
 }
 
-void count_plain_ones(QpContext& context, uint32_t packets, uint64_t bytes) {
+// So many have been built, with PSNs from the next one on.
+void note_plain_ones_sent(QpContext& context, SendState& state, Instant now, uint32_t packets, uint64_t bytes) {
   context.core.stats.payload_bytes_out += bytes;
   context.counters.payload_bytes_out += bytes;
   context.core.stats.packets_out += packets;
   context.counters.packets_out += packets;
+  if (!state.window.awaiting()) {
+    state.progress_at = now;
+  }
+  note_sent(state, now, state.window.next_psn(), false, true, false);
+  state.window.on_sent(packets, false);
 }
 
 // Some of the next `wanted` packets, when they are plain: as many as there are in a row. What send_next() does for each, with
@@ -221,15 +221,11 @@ uint32_t send_plain_ones(QpContext& context, SendState& state, Instant now, wire
   if (work == nullptr || !context.header.has_sends_prepared() || !is_plain(context, *work)) {
     return 0;
   }
-  const uint32_t most = is_ordinary(state) ? std::min({room_for_plain_ones(context, state), wanted, batch.room()}) : 0;
+  const uint32_t most = state.is_ordinary() ? std::min({room_for_plain_ones(context, state), wanted, batch.room()}) : 0;
   if (most == 0) {
     return 0;
   }
-  const wire::Psn first = state.window.next_psn();
-  if (!state.window.awaiting()) {
-    state.progress_at = now;
-  }
-  wire::Psn psn = first;
+  wire::Psn psn = state.window.next_psn();
   uint32_t sent = 0;
   uint64_t bytes = 0;
   do {
@@ -241,15 +237,13 @@ uint32_t send_plain_ones(QpContext& context, SendState& state, Instant now, wire
     ++sent;
     work = work->next;
   } while (sent < most && work != nullptr && is_plain(context, *work));
-  count_plain_ones(context, sent, bytes);
-  note_sent(state, now, first, false, true, false);
-  state.window.on_sent(sent, false);
+  note_plain_ones_sent(context, state, now, sent, bytes);
   state.cursor = SendCursor::start_of(work);
   return sent;
 }
 
 // The same of SENDs without a Work, which are all that is to be sent. True when there are more that may leave.
-// Precondition: is_ordinary().
+// Precondition: state.is_ordinary().
 bool send_whole_ones(QpContext& context, SendState& state, Instant now, wire::TxBatch& batch, uint32_t wanted) {
   const uint32_t unsent = state.whole_unsent;
   if (unsent == 0) {
@@ -259,18 +253,13 @@ bool send_whole_ones(QpContext& context, SendState& state, Instant now, wire::Tx
   const uint32_t count = std::min({unsent, room, wanted, batch.room()});
   if (count > 0) [[likely]] {
     const wire::Psn first = state.window.next_psn();
-    if (!state.window.awaiting()) {
-      state.progress_at = now;
-    }
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < count; ++i) {
       const Buffer& payload = *std::exchange(state.cursor.buffer, state.cursor.buffer->next);
       context.header.build_send_in_place(*batch.add_in_place(), context.ip_identification++, first.plus(i), true, payload);
       bytes += payload.size;
     }
-    count_plain_ones(context, count, bytes);
-    note_sent(state, now, first, false, true, false);
-    state.window.on_sent(count, false);
+    note_plain_ones_sent(context, state, now, count, bytes);
     state.whole_unsent = static_cast<uint16_t>(unsent - count);
   }
   const bool is_stalled = count < unsent && count == room;
@@ -280,7 +269,7 @@ bool send_whole_ones(QpContext& context, SendState& state, Instant now, wire::Tx
 
 // What is not ordinary takes Works, which are made when it is to be sent.
 [[gnu::noinline]] SendStall stall_of_whole_ones(const QpContext& context, const SendState& state) {
-  return is_ordinary(state) && room_for_plain_ones(context, state) == 0 ? SendStall::kWindow : SendStall::kNone;
+  return state.is_ordinary() && room_for_plain_ones(context, state) == 0 ? SendStall::kWindow : SendStall::kNone;
 }
 
 // Middle packets of a SEND or WRITE that may leave now, one after the other; not known to be fewer than `wanted`. 0 where
@@ -507,9 +496,7 @@ SendStall send_stall(const QpContext& context, const SendState& state) {
 }
 
 void enqueue_work(QpContext& context, SendState& state, Work* work) {
-  if (state.whole_count > 0) [[unlikely]] {
-    make_works(context, state);
-  }
+  make_works(context, state);
   if (state.oldest == nullptr) {
     state.oldest = work;
   } else {
@@ -528,7 +515,7 @@ void enqueue_work(QpContext& context, SendState& state, Work* work) {
 
 bool send_requests(QpContext& context, SendState& state, Instant now, wire::TxBatch& batch, uint32_t packets_max) {
   if (state.whole_count > 0) {
-    if (is_ordinary(state) && !state.probe.is_due() && !state.keepalive.is_due()) [[likely]] {
+    if (state.is_ordinary() && !state.probe.is_due() && !state.keepalive.is_due()) [[likely]] {
       return send_whole_ones(context, state, now, batch, packets_max);
     }
     make_works(context, state);

@@ -66,8 +66,8 @@ struct SendState {
   // The queue: Works, and behind them SENDs without a Work (whole_sends.h).
   Work* oldest = nullptr;  // first not completed; the queue runs from here by next
   union {
-    Work* newest = nullptr;
-    Buffer* newest_whole;  // when there is a SEND without a Work: the last of a ring, whose next is the oldest of these
+    Work* newest = nullptr;  // when there is a Work, and nothing without one behind it
+    Buffer* newest_whole;    // when there is a SEND without a Work: the last of a ring, whose next is the oldest of them
   };
   wire::Psn last_ssn;        // of the newest message posted
   uint16_t queue_count = 0;  // posted and not completed
@@ -107,6 +107,11 @@ struct SendState {
   }
   // Something is missing before what has arrived, or may come once more.
   [[nodiscard]] bool is_disordered() const { return board != nullptr || gaps != nullptr || repeats != nullptr; }
+  // Nothing is lost or late, nobody has asked us to wait, and what leaves next leaves for the first time.
+  [[nodiscard]] bool is_ordinary() const {
+    return !is_disordered() && !rnr.is_under_way() && !recovery.timed_out() && !draining && !credit_limit.has_value() &&
+           window.next_psn() == window.limit_psn();
+  }
   // Responses that have been asked for and have not come.
   [[nodiscard]] uint32_t responses_awaited() const {
     const bool asked_again = gaps != nullptr && gaps->frontier().distance_to(window.next_psn()) < 0;  // what has come, too

@@ -14,14 +14,11 @@ Buffer* take_first(QpContext& context, SendState& state) {
   first->next = nullptr;
   --context.core.whole_sends;
   --state.queue_count;
-  if (--state.whole_count == 0) {
-    state.newest = nullptr;
-    state.cursor = SendCursor{};
-  }
+  --state.whole_count;
   return first;
 }
 
-// The first place that is taken for a SEND of this queue pair numbered before `end`; nullptr: there is none.
+// Of this queue pair's SENDs that the core remembers, the oldest one numbered before `end`; nullptr: there is none.
 WatchedSend* first_watched(QpContext& context, const SendState& state, wire::Psn end) {
   WatchedSend* first = nullptr;
   for (WatchedSend& each : context.core.watched_sends) {
@@ -115,10 +112,7 @@ void acknowledge_whole_sends(QpContext& context, SendState& state, wire::Psn upt
   }
 }
 
-void make_works(QpContext& context, SendState& state) {
-  if (state.whole_count == 0) {
-    return;
-  }
+void make_works_of_whole_sends(QpContext& context, SendState& state) {
   const uint16_t count = state.whole_count;
   const uint16_t sent = count - std::exchange(state.whole_unsent, uint16_t{0});
   wire::Psn psn = state.window.next_psn().minus(sent);

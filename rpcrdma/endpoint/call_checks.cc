@@ -1,7 +1,5 @@
 #include "rpcrdma/endpoint/call_checks.h"
 
-#include "rpcrdma/xdr/peek_word.h"
-
 namespace cw::rpcrdma {
 namespace {
 

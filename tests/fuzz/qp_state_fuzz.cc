@@ -280,7 +280,7 @@ class Target {
     bth.psn = (traits.is_request ? info.expected_psn : info.una).plus(ahead);
     wire::Extensions extensions;
     extensions.aeth.syndrome = variant;
-    extensions.reth.address = memory_.address_of(key_) + (variant & 0xf) * 150u;
+    extensions.reth.address = memory_.address_of(key_) + uint64_t{150} * (variant & 0xf);
     extensions.reth.rkey = (variant & 0x30) == 0x30 ? verbs::Rkey(1) : key_;
     extensions.reth.length = uint32_t{words} * ((variant & 0x40) != 0 ? 40 : 4);
     const std::vector<uint8_t> payload(traits.may_carry_payload ? std::min<size_t>(size_t{words} * 4, 800) : 0, words);
@@ -336,8 +336,8 @@ class Target {
     note(qp_->post_write(std::move(request)).ok(), true);
   }
   void read(uint32_t bytes) {
-    verbs::ReadRequest request{.id = verbs::WorkId(next_id_), .rkey = verbs::Rkey(9), .remote_address = 0x1000, .length = bytes};
-    note(qp_->post_read(std::move(request)).ok(), true);
+    note(qp_->post_read({.id = verbs::WorkId(next_id_), .rkey = verbs::Rkey(9), .remote_address = 0x1000, .length = bytes}).ok(),
+         true);
   }
   Chain chain(uint32_t bytes) {
     Chain out;

@@ -266,7 +266,7 @@ class Attacker {
         ++done;
         taken += completion.status == IBV_WC_SUCCESS ? 1 : 0;
       }
-      // Nobody waits for the end of what still goes on.
+      // Only when nothing was taken: a wait in each round would slow the flood down.
       ended = taken == taken_before && await(RDMA_CM_EVENT_DISCONNECTED, Clock::now() + std::chrono::milliseconds(1));
     }
     std::printf("%u calls taken; connection: %s\n", taken, ended ? "ended by the server" : "still there");

@@ -12,7 +12,7 @@ namespace {
 struct Lone : LoneQp {
   using LoneQp::LoneQp;
 
-  // Numbers `first` and so on; of those whose number is above 0 the owner wants to hear.
+  // A SEND for each id; of those whose id is not 0 the owner wants to hear.
   uint32_t post(std::span<const uint64_t> ids, size_t bytes = 40) {
     std::vector<verbs::PlainSend> sends;
     for (const uint64_t id : ids) {
@@ -69,7 +69,7 @@ TEST(WholeSends, MoreMayBeWatchedThanACoreRemembers) {
   Lone lone;
   std::vector<uint64_t> ids;
   std::string expected;
-  for (uint64_t id = 1; id <= 2 * RcCore::kWatchedSends; ++id) {
+  for (uint64_t id = 1; id <= uint64_t{2} * RcCore::kWatchedSends; ++id) {
     ids.push_back(id);
     expected += (id > 1 ? "; send " : "send ") + std::to_string(id) + " success";
   }
@@ -160,7 +160,7 @@ TEST(WholeSends, WaitBehindWorksThatHaveBeenSent) {
   EXPECT_EQ(lone.completions(), "send 4 success");
 }
 
-// A READ before them is answered late: an acknowledgement of what is behind it says that its responses are lost.
+// The peer acknowledges what lies behind a READ that it has not answered: the response is lost, and is asked for again.
 TEST(WholeSends, WaitBehindAReadWhoseResponsesAreLost) {
   LoneQpOptions options = client_options();
   options.qp.selective_recovery = false;
