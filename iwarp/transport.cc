@@ -169,7 +169,7 @@ IwarpTransport::IwarpTransport(const IwarpOptions& options, StreamHost& host, Bu
              .receive_work_max = options.receive_work_max},
             pool, random, memory),
       log_(kLogEntries),
-      requests_(options.request_rate),
+      requests_(options.request_rate, random),
       prefixes_(options.prefix, random),
       timers_(slots_of(options)),
       connections_(slots_of(options)),
@@ -298,11 +298,8 @@ std::optional<StreamId> IwarpTransport::on_accepted(Instant now, const IpAddress
     return dropped(IwarpDrop::kNoListener);
   }
   const PrefixTable::Index prefix = prefixes_.find(now, peer);
-  if (!prefixes_.take_request(now, prefix)) {
-    return dropped(IwarpDrop::kPrefixRate);
-  }
-  if (!requests_.take(now)) {
-    return dropped(IwarpDrop::kRate);
+  if (const RequestVerdict verdict = requests_.take(now, peer, prefixes_, prefix); verdict != RequestVerdict::kTaken) {
+    return dropped(verdict == RequestVerdict::kRate ? IwarpDrop::kRate : IwarpDrop::kPrefixRate);
   }
   if (!prefixes_.may_open(prefix)) {
     evict_oldest(now, prefix, IwarpDrop::kPrefixHalfOpen);
@@ -621,6 +618,9 @@ void IwarpTransport::notify(Instant /*now*/, verbs::ConnectionId /*connection*/)
 
 void IwarpTransport::note_established(Instant now, Connection& connection) {
   connection.is_established = true;
+  if (connection.is_passive) {
+    requests_.know(now, connection.peer);
+  }
   ++stats_.established;
   ++stats_.connections;
   note(now, connection, ConnectionEventKind::kConnected);

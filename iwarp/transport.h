@@ -7,7 +7,7 @@
 // A TCP connection has proved its peer's address before we hear of it, and nothing else: it is half-open until we answer its
 // Request, or, where the peer is to say that it is ready, until it has said so. There are few half-open connections, each has a
 // time limit, and each network of clients a share: the oldest of the busiest network makes room for a new one. If its user has
-// accepted that one, it is told kUnreachable.
+// accepted that one, it is told kUnreachable. What may be asked for in a second is said in base/request_rates.h.
 //
 // A connection that is over for its user lives on without one until what was to be said has left and the peer has said FIN, for
 // a bounded time. Few of those that were never established do so: the oldest makes room. One that failed, or that its user
@@ -28,6 +28,7 @@
 #include "base/intrusive_list.h"
 #include "base/prefix_table.h"
 #include "base/random.h"
+#include "base/request_rates.h"
 #include "base/timer_wheel.h"
 #include "base/token_bucket.h"
 #include "iwarp/connection_log.h"
@@ -213,7 +214,7 @@ class IwarpTransport final : public verbs::Transport {
   StreamHost& host_;
   StreamCore core_;
   ConnectionLog log_;
-  TokenBucket requests_;
+  RequestRates requests_;
   PrefixTable prefixes_;
   TimerWheel timers_;
   Slab<Connection> connections_;

@@ -149,7 +149,7 @@ RnicTransport::RnicTransport(const RnicOptions& options, RnicHost& host, BufferP
       memory_(memory),
       core_(host, pool),
       log_(kLogEntries),
-      requests_(options.request_rate),
+      requests_(options.request_rate, random),
       prefixes_(options.prefix, random),
       timers_(slots_of(options)),
       connections_(slots_of(options)),
@@ -296,11 +296,8 @@ std::optional<RnicId> RnicTransport::on_request(Instant now, const RnicRequest& 
     return dropped(RnicDrop::kNoListener);
   }
   const PrefixTable::Index prefix = prefixes_.find(now, request.peer);
-  if (!prefixes_.take_request(now, prefix)) {
-    return dropped(RnicDrop::kPrefixRate);
-  }
-  if (!requests_.take(now)) {
-    return dropped(RnicDrop::kRate);
+  if (const RequestVerdict verdict = requests_.take(now, request.peer, prefixes_, prefix); verdict != RequestVerdict::kTaken) {
+    return dropped(verdict == RequestVerdict::kRate ? RnicDrop::kRate : RnicDrop::kPrefixRate);
   }
   if (!prefixes_.may_open(prefix)) {
     evict_oldest(now, prefix, RnicDrop::kPrefixHalfOpen);
@@ -694,6 +691,9 @@ void RnicTransport::on_established(Instant now, RnicId id) {
 
 void RnicTransport::note_established(Instant now, Connection& connection) {
   connection.is_established = true;
+  if (!connection.is_active) {
+    requests_.know(now, connection.peer);
+  }
   ++stats_.established;
   ++stats_.connections;
   stats_.exposed += connection.is_exposed() ? 1 : 0;

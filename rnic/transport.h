@@ -29,6 +29,7 @@
 #include "base/intrusive_list.h"
 #include "base/prefix_table.h"
 #include "base/random.h"
+#include "base/request_rates.h"
 #include "base/slab.h"
 #include "base/timer_wheel.h"
 #include "base/token_bucket.h"
@@ -218,7 +219,7 @@ class RnicTransport final : public verbs::Transport {
   RnicMemory* memory_;
   RnicCore core_;
   RnicLog log_;
-  TokenBucket requests_;
+  RequestRates requests_;
   PrefixTable prefixes_;
   TimerWheel timers_;
   Slab<Connection> connections_;

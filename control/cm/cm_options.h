@@ -27,15 +27,16 @@ struct CmOptions {
   // connection, so this bounds memory and never refuses anybody. At 1000 connections a second and 4 s each none is cut short.
   uint32_t timewait_max = 1024;
   // Inbound requests not yet established, at least 1. Beyond it the network that holds the most of them gives up its oldest. At
-  // the default request_rate a slot so lives half a second at least; a peer that exists answers a REP within milliseconds.
+  // the default request_rate a slot so lives nearly half a second at least; a peer that exists answers a REP within
+  // milliseconds.
   uint32_t half_open_max = 512;
   // Services that listen() takes.
   uint32_t service_max = 16;
   // Datagrams waiting for poll_transmit(). When full the newest is dropped and counted; its timer or its peer repeats it.
   uint32_t transmit_queue_max = 256;
 
-  // New REQs that are looked at, over all peers. Ten thousand clients reconnecting after a restart are through in 10 s, helped by
-  // their own repetitions.
+  // New REQs that are looked at, over all peers (and base/request_rates.h). Ten thousand clients reconnecting after a restart are
+  // through in 10 s, helped by their own repetitions.
   RateLimit request_rate{.per_second = 1000, .burst = 500};
   // Answers that we owe to nobody in particular: to unknown connections, duplicates, refused requests. One datagram never yields
   // more than one, so this is about our own transmit capacity.

@@ -59,7 +59,7 @@ ConnectionManager::ConnectionManager(const CmOptions& options, RandomSource& ran
       table_(options.connection_max + options.timewait_max, options.core, random),
       handshakes_(options.handshakes_at_once_max > 0 ? options.handshakes_at_once_max : 2 * options.connection_max),
       timers_(options.connection_max + options.timewait_max),
-      request_bucket_(options.request_rate),
+      request_rates_(options.request_rate, random),
       answer_bucket_(options.answer_rate),
       prefixes_(options.prefix, random),
       transmit_queue_(options.transmit_queue_max),

@@ -30,6 +30,7 @@
 #include "base/intrusive_list.h"
 #include "base/prefix_table.h"
 #include "base/random.h"
+#include "base/request_rates.h"
 #include "base/result.h"
 #include "base/ring.h"
 #include "base/slab.h"
@@ -161,7 +162,6 @@ class ConnectionManager {
   void on_lap(const Arrival& arrival);
   void on_sidr_req(const Arrival& arrival);
   // Why one more request cannot be looked at; kCount when it can, and then it is taken from the budgets.
-  [[nodiscard]] CmDrop take_request(Instant now, PrefixTable::Index prefix);
   [[nodiscard]] std::optional<RejectReason> judge(const CmAddress& from, const Req& req) const;
   void take_in(const Arrival& arrival, const Req& req, Connection& connection, PrefixTable::Index prefix,
                const Connection* rival);
@@ -223,7 +223,7 @@ class ConnectionManager {
   ConnectionTable table_;
   Slab<Handshake> handshakes_;
   TimerWheel timers_;
-  TokenBucket request_bucket_;
+  RequestRates request_rates_;
   TokenBucket answer_bucket_;
   PrefixTable prefixes_;
   std::vector<ServiceId> services_;  // at most service_max

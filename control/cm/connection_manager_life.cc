@@ -148,6 +148,9 @@ void ConnectionManager::give_up(Instant now, Connection& connection) {
 // The handshake is through. The caller tells whoever needs to know.
 void ConnectionManager::establish(Instant now, Connection& connection) {
   ++stats_.established;
+  if (connection.passive) {
+    request_rates_.know(now, connection.address.remote);
+  }
   connection.kept = Kept::kNone;
   set_state(connection, ConnectionState::kEstablished);
   trim(connection);

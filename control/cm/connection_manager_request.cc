@@ -17,8 +17,9 @@ void ConnectionManager::on_req(const Arrival& arrival) {
     return refuse(arrival, *reason, AboutMessage::kReq, 0, req.local_comm_id);
   }
   const PrefixTable::Index prefix = prefixes_.find(arrival.now, arrival.from.remote, arrival.from.way());
-  if (const CmDrop refusal = take_request(arrival.now, prefix); refusal != CmDrop::kCount) {
-    return drop(refusal);
+  if (const RequestVerdict verdict = request_rates_.take(arrival.now, arrival.from.remote, prefixes_, prefix);
+      verdict != RequestVerdict::kTaken) {
+    return drop(verdict == RequestVerdict::kRate ? CmDrop::kRequestRate : CmDrop::kPrefixRequestRate);
   }
   if (!prefixes_.may_open(prefix)) {
     evict(arrival.now, *half_open_[prefix].front());
@@ -33,14 +34,6 @@ void ConnectionManager::on_req(const Arrival& arrival) {
     return refuse(arrival, RejectReason::kNoResources, AboutMessage::kReq, 0, req.local_comm_id);
   }
   take_in(arrival, req, *connection, prefix, table_.find_established(arrival.from, req.local_qpn));
-}
-
-// The network's own budget first, so that its flood leaves that of all alone.
-CmDrop ConnectionManager::take_request(Instant now, PrefixTable::Index prefix) {
-  if (!prefixes_.take_request(now, prefix)) {
-    return CmDrop::kPrefixRequestRate;
-  }
-  return request_bucket_.take(now) ? CmDrop::kCount : CmDrop::kRequestRate;
 }
 
 void ConnectionManager::on_duplicate_req(const Arrival& arrival, const Req& req, Connection& connection) {

@@ -421,7 +421,8 @@ const std::array<Key<LimitsConfig>, 15> kLimitsKeys = {{
     {.name = "cm_requests_per_second",
      .member = &LimitsConfig::cm_requests_per_second,
      .help = "Connection requests looked at per second; more are dropped, and honest clients repeat theirs. "
-             "iWARP counts TCP connections, and resets those beyond.",
+             "iWARP counts TCP connections, and resets those beyond. "
+             "An address that has had a connection may ask twice a second beyond it; all such together, a twentieth of it.",
      .bounds = {1, 1000000}},
     {.name = "half_open_max_per_prefix",
      .member = &LimitsConfig::half_open_max_per_prefix,

@@ -70,6 +70,26 @@ TEST(CmPrefix, ANetworkThatAsksTooOftenIsHeldToItsShareAndAnotherIsNot) {
   EXPECT_EQ(t.manager.half_open_count(), 16u);
 }
 
+TEST(CmPrefix, AFloodKeepsNobodyOutWhoHadAConnection) {
+  CmOptions options;
+  options.request_rate = {.per_second = 10, .burst = 10};
+  ScriptedPeer t(options);
+  t.establish();
+  for (uint32_t i = 0; i < 200; ++i) {
+    const CmAddress from = client(0x0b000001 + i * 256);  // a network each
+    t.deliver_from(from, linux_req(from, i + 1));
+  }
+  EXPECT_EQ(t.manager.half_open_count(), 9u);
+  EXPECT_EQ(dropped(t, CmDrop::kRequestRate), 191u);
+  const CmAddress known = test::address_of(1, 2);
+  t.deliver_from(known, linux_req(known, 1000, verbs::Qpn(0x1000)));
+  EXPECT_EQ(t.manager.half_open_count(), 10u);
+  // And a stranger of the same network is one of the flood.
+  const CmAddress neighbour = client(load_be32(known.remote.raw.data() + 12) + 1);
+  t.deliver_from(neighbour, linux_req(neighbour, 1001, verbs::Qpn(0x1001)));
+  EXPECT_EQ(t.manager.half_open_count(), 10u);
+}
+
 TEST(CmPrefix, ANetworkHoldsNoMoreHalfOpenConnectionsThanItsShare) {
   CmOptions options;
   options.prefix = few();

@@ -343,6 +343,23 @@ TEST(IwarpHostile, OneNetworksConnectionsPerSecondAreBoundedAndOthersGetIn) {
   EXPECT_EQ(t.server.transport.stats().accepted, 41u);
 }
 
+TEST(IwarpHostile, AFloodKeepsNobodyOutWhoHadAConnection) {
+  IwarpOptions options;
+  options.request_rate = {.per_second = 100, .burst = 40};
+  ScriptedPeer t(options);
+  (void)t.ready();
+  for (uint32_t i = 0; i < 1000; ++i) {
+    (void)t.call(0x0d00'0000 + i * 256);  // a network each
+    t.run();
+  }
+  EXPECT_EQ(t.server.transport.stats().accepted, 40u);
+  EXPECT_FALSE(t.say(t.call(), siw_request()).empty());
+  EXPECT_EQ(t.server.transport.stats().accepted, 41u);
+  (void)t.call(kClientAddress + 1);  // of its network, and one of the flood all the same
+  t.run();
+  EXPECT_EQ(t.server.transport.stats().accepted, 41u);
+}
+
 TEST(IwarpHostile, AnFpduThatDoesNotEndHasATimeLimit) {
   ScriptedPeer t;
   StreamNet::Connection& connection = t.ready();

@@ -212,6 +212,18 @@ TEST(RnicConnection, RequestsHaveARate) {
   EXPECT_EQ(end.transport.stats().drops[static_cast<size_t>(RnicDrop::kNoListener)], 1u);
 }
 
+TEST(RnicConnection, WhoHadAConnectionHasARateOfItsOwn) {
+  OneEnd end({.request_rate = {.per_second = 10, .burst = 2}});
+  const auto id = end.request();
+  end.turn();
+  end.transport.on_established(end.now, *id);
+  end.turn();
+  EXPECT_TRUE(end.request());
+  EXPECT_TRUE(end.request());  // of its own, as the next one
+  EXPECT_TRUE(end.request());
+  EXPECT_FALSE(end.request());
+}
+
 TEST(RnicConnection, WhatTheDeviceRefusesIsNamed) {
   const auto refused = [](RnicDrop drop, const auto& prepare) {
     OneEnd end;

@@ -24,6 +24,14 @@ TEST(SimWires, RunsRepeatToTheByte) {
   }
 }
 
+// Three kinds of hostile peers together ask for more connections than all may have, and a client comes back between them.
+TEST(SimWires, AClientComesBackBetweenFloods) {
+  const Scenario scenario = draw_scenario(41664, Wires::kBoth);
+  ASSERT_EQ(scenario.hostiles.size(), 3u);
+  const RunResult result = run(scenario);
+  EXPECT_TRUE(result.passed()) << (result.passed() ? "" : result.failures.front().what);
+}
+
 TEST(SimWires, EachWireHasAClientWhereBothAre) {
   for (uint64_t seed = 1; seed <= 50; ++seed) {
     const Scenario scenario = draw_scenario(seed, Wires::kBoth);
