@@ -13,7 +13,7 @@
 # ThreadSanitizer), ops (programs as a user runs them), interop (a Linux guest mounts NFS through the gateway; root), bench
 # (figures; a smoke run unless --full), clang-tidy. Without suites clang-tidy looks at what has changed since the merge base with main, ten
 # seconds of CPU time a file, for five minutes at most (CLANG_TIDY_SECONDS), and at nothing when more than 100 have changed; asked for by
-# name, at everything (half an hour on two CPUs).
+# name, at everything (half an hour on two CPUs). In the same way tidy compiles headers by themselves: those that have changed, or all.
 # The replay of the fuzz corpora runs in one build: under the sanitizers where asan is among the suites.
 # MAIN_BUILD_OPTIONS: of meson, for the first build when it is not there yet.
 # Ends with the seconds that each stage took, the tests that failed and that were skipped, and, as the last line, "N passed, N failed" over
@@ -34,7 +34,7 @@ while [ $# -gt 0 ]; do
     shift
     ;;
   -h | --help)
-    sed -n '2,23s/^# \{0,1\}//p' "$0"
+    sed -n '2,24s/^# \{0,1\}//p' "$0"
     exit 0
     ;;
   unit | golden | sim | fuzz | tidy | clang-tidy | asan | tsan | ops | interop | bench | containers) suites+=("$1") ;;
@@ -47,6 +47,7 @@ while [ $# -gt 0 ]; do
 done
 whole=''
 [ ${#suites[@]} -eq 0 ] && [ -z "$only" ] && whole=1 && suites=(unit golden sim fuzz tidy clang-tidy asan tsan ops interop bench)
+[ -n "$whole" ] && export HEADERS_CHANGED=1
 
 main_build=build
 outcomes=$PWD/$main_build/${only:+only-}outcomes.tsv

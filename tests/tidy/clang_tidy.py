@@ -20,7 +20,8 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+from changes import ROOT, changed_since, merge_base, users_of
+
 FINDING = re.compile(r"^(\S+?)(:\d+:\d+: (?:warning|error): .*)")
 
 
@@ -43,32 +44,16 @@ def commands_of(build: Path, commands: Path) -> set[Path]:
     return {file for file in files if file.is_relative_to(ROOT)}
 
 
-def git(*arguments: str) -> str | None:
-    done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
-    return done.stdout.strip() if done.returncode == 0 else None
-
-
-def merge_base(wanted: str | None) -> str | None:
-    """Where the changes begin; None when git knows no such place."""
-    for name in [wanted] if wanted else [os.environ.get("CLANG_TIDY_BASE"), "origin/main", "main"]:
-        base = git("merge-base", "HEAD", name) if name else None
-        if base:
-            return git("rev-parse", "--verify", "--quiet", "HEAD^1") if base == git("rev-parse", "HEAD") else base
-    return None
-
-
 def seen_through(header: Path, compiled: set[Path]) -> list[Path]:
     own = header.with_suffix(".cc")
     if own in compiled:
         return [own]
-    users = git("grep", "-l", "--fixed-strings", f'#include "{header.relative_to(ROOT).as_posix()}"', "--", "*.cc") or ""
-    return [file for name in users.splitlines() if (file := ROOT / name) in compiled][:1]
+    return [file for file in users_of(header, "*.cc") if file in compiled][:1]
 
 
-def changed_since(base: str, compiled: set[Path]) -> list[Path]:
-    names = git("diff", "--name-only", "--diff-filter=d", base, "--", "*.cc", "*.h") or ""
+def changed_sources(base: str, compiled: set[Path]) -> list[Path]:
     files: set[Path] = set()
-    for path in (ROOT / name for name in names.splitlines()):
+    for path in changed_since(base, "*.cc", "*.h"):
         files.update(seen_through(path, compiled) if path.suffix == ".h" else {path} & compiled)
     return sorted(files)
 
@@ -83,7 +68,7 @@ def sources(compiled: set[Path], options: argparse.Namespace) -> list[Path]:
         return sorted(compiled)
     base = merge_base(options.changed or None)
     print(f"clang-tidy: what has changed since {base}" if base else "clang-tidy: no merge base, hence everything", flush=True)
-    return changed_since(base, compiled) if base else sorted(compiled)
+    return changed_sources(base, compiled) if base else sorted(compiled)
 
 
 def run(tool: str, commands: Path, file: Path) -> str:
