@@ -34,7 +34,8 @@ struct Buffer {
   uint32_t capacity_bytes = 0;  // bytes from data on that this Buffer may write; == size for a view (read only)
   BufferPool* pool = nullptr;   // where release() gives it back; set once by the pool
   // Bytes before data that it may write. Where there are any, nobody else sees what lies before and behind the valid bytes:
-  // headers are put in front, a whole frame is built around a message. 0 for a view, and once bytes were cut off.
+  // headers are put in front, a whole frame is built around a message. 0 for a view, and once bytes were cut off that somebody
+  // may see (trim_front). Those of a packet that came are its headers, which nobody reads any more.
   uint32_t headroom_bytes = 0;
 
   [[nodiscard]] Bytes bytes() const { return {data, size}; }
@@ -49,6 +50,14 @@ struct Buffer {
     size -= count;
     capacity_bytes -= count;
     headroom_bytes = 0;
+  }
+  // The same of bytes that nobody else sees either: they become headroom. Precondition: count <= size.
+  void give_up_front(uint32_t count) {
+    CW_DASSERT(count <= size);
+    data += count;
+    size -= count;
+    capacity_bytes -= count;
+    headroom_bytes += count;
   }
   // Makes `count` bytes in front valid; they are to be written. Precondition: count <= headroom_bytes.
   void extend_front(uint32_t count) {
@@ -128,6 +137,15 @@ class Chain {
   [[nodiscard]] Buffer* detach();
   void clear();
 
+  // The same of bytes that nobody else sees: they become headroom, where the first Buffer has some already and keeps a byte.
+  void give_up_front(uint64_t count) {
+    if (head_ != nullptr && head_->headroom_bytes > 0 && count < head_->size) [[likely]] {
+      head_->give_up_front(static_cast<uint32_t>(count));
+      bytes_ -= count;
+      return;
+    }
+    trim_front(count);
+  }
   // `count` more bytes at the front, in the first Buffer's headroom, which has so many; to be written.
   [[nodiscard]] MutableBytes extend_front(uint32_t count) {
     head_->extend_front(count);

@@ -80,9 +80,10 @@ bool CallPath::answer_directly(Instant now, Connection& connection, uint32_t cou
   const bool is_nfs4 = first.header.program == rpcrdma::kNfsProgram && first.header.version == rpcrdma::kNfs4Version;
   const bool is_plain = !is_nfs4 && may_take_call(connection);
   rpcrdma::Program* program = is_plain ? parts_.programs.find(first.header.program, first.header.version) : nullptr;
-  const rpcrdma::ReplyPools pools{parts_.packets, parts_.large};
   ClientUse use;
   Chain message;
+  const rpcrdma::ReplyPools pools{parts_.packets, parts_.large, &message};
+  uint64_t opened_bytes = 0;
   Chain answered;  // messages, which go back to their pool together
   Chain reply;
   bool ran = true;
@@ -92,8 +93,9 @@ bool CallPath::answer_directly(Instant now, Connection& connection, uint32_t cou
       break;
     }
     message = server.open_direct();
+    opened_bytes = message.bytes();
     ++use.calls;
-    use.call_bytes += message.bytes();
+    use.call_bytes += opened_bytes;
     ran = program->call(context, message, pools, reply);
     if (!ran && !answered.empty()) [[unlikely]] {
       answered.clear();
@@ -108,16 +110,16 @@ bool CallPath::answer_directly(Instant now, Connection& connection, uint32_t cou
     if (!server.answer_direct(now, reply)) [[unlikely]] {
       break;
     }
+    opened_bytes = 0;
     answered.append(std::move(message));
   }
   answered.clear();
   if (use.calls > 0) [[likely]] {
     count_direct(connection, way, lane, use);
   }
-  const bool is_open = !message.empty();  // NOLINT(bugprone-use-after-move): append() has left it empty
-  const bool all_answered = use.calls == count && !is_open;
-  server.end_direct(now, message);
-  if (is_open) [[unlikely]] {
+  const bool all_answered = use.calls == count && opened_bytes == 0;
+  server.end_direct(now, message, opened_bytes);  // NOLINT(bugprone-use-after-move): append() has left it empty
+  if (opened_bytes > 0) [[unlikely]] {
     finish_opened(now, connection, lane, ran, std::move(reply));
   }
   return all_answered;
@@ -221,7 +223,7 @@ void CallPath::route(Instant now, Connection& connection, rpcrdma::Call&& call) 
 void CallPath::run_program(Instant now, Connection& connection, Lane& lane, rpcrdma::Call&& call) {
   Chain reply;
   BackendStats& stats = parts_.stats.backends[lane.backend];
-  if (!parts_.programs.dispatch(*call.context, call.message, {parts_.packets, parts_.large}, reply)) {
+  if (!parts_.programs.dispatch(*call.context, call.message, {parts_.packets, parts_.large, &call.message}, reply)) {
     (void)waiting_.push(Waiting{connection.link, lane_of(lane.link), std::move(call)});
     return;
   }

@@ -33,17 +33,23 @@ void Ledger::write_tag(std::span<uint8_t, kTagBytes> out, uint32_t attempt) {
   store_be32(out.data() + 8, attempt * kCheck);
 }
 
-void Ledger::executed(const Chain& message) {
-  std::array<uint8_t, kTagBytes> tag{};
-  const bool may_be_tagged = message.bytes() >= kTaggedHeaderBytes;
-  if (may_be_tagged) {
-    message.copy_to(kTagOffset, tag);
+Ledger::Sight Ledger::look_at(const Chain& message) {
+  Sight call;
+  call.may_be_tagged = message.bytes() >= kTaggedHeaderBytes;
+  if (call.may_be_tagged) {
+    message.copy_to(kTagOffset, call.tag);
+    call.digest = rpcrdma::bench_checksum(message, kXidBytes, message.bytes() - kXidBytes);
   }
+  return call;
+}
+
+void Ledger::executed(const Sight& call) {
+  const std::array<uint8_t, kTagBytes>& tag = call.tag;
   if (strangers_ && load_be32(tag.data()) != kMagic) {
     return;
   }
   ++executions_;
-  if (!may_be_tagged) {
+  if (!call.may_be_tagged) {
     verdict_.fail(Oracle::kPayload, "a call was executed that is shorter than any that was sent");
     return;
   }
@@ -57,7 +63,7 @@ void Ledger::executed(const Chain& message) {
   if (++entry.executed > 1) {
     verdict_.fail(Oracle::kExecutedOnce, of(attempt) + " was executed " + std::to_string(entry.executed) + " times");
   }
-  if (rpcrdma::bench_checksum(message, kXidBytes, message.bytes() - kXidBytes) != entry.digest) {
+  if (call.digest != entry.digest) {
     verdict_.fail(Oracle::kPayload, of(attempt) + " was executed with other bytes than were sent");
   }
 }

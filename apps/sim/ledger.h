@@ -46,8 +46,14 @@ class Ledger {
 
   // Clients whose calls are not in the book are answered too.
   void admit_strangers() { strangers_ = true; }
-  // By the program: a whole call has been executed.
-  void executed(const Chain& message);
+  // By the program: a whole call has been executed. What it was is looked at before, since the reply may take its Buffer.
+  struct Sight {
+    std::array<uint8_t, kTagBytes> tag{};
+    bool may_be_tagged = false;  // long enough
+    uint32_t digest = 0;
+  };
+  [[nodiscard]] static Sight look_at(const Chain& message);
+  void executed(const Sight& call);
   void ended(uint32_t attempt, Outcome outcome);
   // Every attempt has had its outcome.
   void check_end();
@@ -78,10 +84,11 @@ class WatchedProgram final : public rpcrdma::Program {
   [[nodiscard]] uint32_t version() const override { return bench_.version(); }
   [[nodiscard]] bool call(const rpcrdma::CallContext& context, const Chain& message, const rpcrdma::ReplyPools& pools,
                           Chain& reply) override {
+    const Ledger::Sight sight = Ledger::look_at(message);
     if (!bench_.call(context, message, pools, reply)) {
       return false;
     }
-    ledger_.executed(message);
+    ledger_.executed(sight);
     return true;
   }
 

@@ -72,7 +72,7 @@ void set_frame(rte_mbuf* mbuf, const uint8_t* data, uint32_t bytes) {
   mbuf->pkt_len = bytes;
   mbuf->nb_segs = 1;
   mbuf->next = nullptr;
-  mbuf->ol_flags = 0;
+  mbuf->ol_flags &= RTE_MBUF_F_EXTERNAL;  // of one that came: some devices have buffers of their own behind it
 }
 
 }  // namespace
@@ -119,8 +119,9 @@ rte_mbuf* PortQueue::assemble(const wire::TxPacket& packet) {
   return head;
 }
 
-// The device sends from the message's own mbuf, which neither it nor the queue pair frees before the other has let go. A device
-// that gives its mbufs to a reader in this process gets a copy: the reader would take the message for its own.
+// The device sends from the message's own mbuf, which neither it nor the queue pair frees before the other has let go. It may be
+// one that came, with a reply in place of its call: no byte outside the frame that came has been written. A device that gives its
+// mbufs to a reader in this process gets a copy: the reader would take the message for its own.
 rte_mbuf* PortQueue::refer(const wire::TxPacket& packet) {
   const wire::TxPiece& frame = packet.pieces[0];
   if (gives_mbufs_away_) [[unlikely]] {
@@ -134,7 +135,7 @@ rte_mbuf* PortQueue::refer(const wire::TxPacket& packet) {
     return mbuf_of(copy);
   }
   rte_mbuf* mbuf = mbuf_of(frame.owner);
-  CW_DASSERT(RTE_MBUF_DIRECT(mbuf));
+  CW_DASSERT(!RTE_MBUF_CLONED(mbuf));
   rte_mbuf_refcnt_update(mbuf, 1);
   set_frame(mbuf, frame.data, frame.size);
   return mbuf;

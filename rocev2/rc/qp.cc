@@ -336,7 +336,7 @@ uint32_t RcQp::whole_messages_max() const {
 void RcQp::take_predicted(Instant now, Buffer* frame) {
   const uint8_t* raw = frame->data;
   receive_.peer_port = HeaderPrediction::source_port(raw);
-  frame->trim_front(HeaderPrediction::kHeaderBytes);
+  frame->give_up_front(HeaderPrediction::kHeaderBytes);
   frame->size -= wire::kIcrcBytes;
   take_whole_send(context_, receive_, now, frame, HeaderPrediction::is_solicited(raw),
                   HeaderPrediction::asks_for_acknowledgement(raw));

@@ -45,7 +45,7 @@ bool append_payload(Work& message, const wire::PacketView& view, Buffer* frame) 
   if (view.payload.empty()) {
     return false;
   }
-  frame->trim_front(static_cast<uint32_t>(view.payload.data() - frame->data));
+  frame->give_up_front(static_cast<uint32_t>(view.payload.data() - frame->data));
   frame->size = static_cast<uint32_t>(view.payload.size());
   message.payload.push_back(frame);
   message.length += frame->size;

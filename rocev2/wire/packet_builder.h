@@ -65,7 +65,7 @@ class PathHeader {
   // A SEND Only of this payload, of the BTH given to prepare_sends(), can be built in place.
   [[nodiscard]] bool has_room_for_send(const Buffer& payload) const {
     return has_sends_prepared() && payload.headroom_bytes >= prepared_bytes_ &&
-           payload.capacity_bytes - payload.size >= TxPacket::kTrailerMax;
+           payload.capacity_bytes - payload.size >= ((0u - payload.size) & 3) + kIcrcBytes;  // padding and iCRC
   }
   // What build_in_place() builds of that BTH with this PSN and acknowledge request. Precondition: has_room_for_send().
   void build_send_in_place(TxPacket& packet, uint16_t ip_identification, Psn psn, bool ack_request, const Buffer& payload) const;

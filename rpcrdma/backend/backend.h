@@ -12,11 +12,15 @@ namespace cw::rpcrdma {
 // Where replies get their Buffers. One pool may be both.
 struct ReplyPools {
   ReplyPools(BufferPool& one) : packets(one), large(one) {}  // NOLINT(google-explicit-constructor)
-  ReplyPools(BufferPool& packet_pool, BufferPool& large_pool) : packets(packet_pool), large(large_pool) {}
+  ReplyPools(BufferPool& packet_pool, BufferPool& large_pool, Chain* own_message = nullptr)
+      : packets(packet_pool), large(large_pool), message(own_message) {}
   // A run of so many bytes: one Buffer as short as may be, which stays with the connection until the client has it.
   [[nodiscard]] BufferPool& of(uint64_t bytes) const { return bytes <= packets.buffer_bytes() ? packets : large; }
   BufferPool& packets;  // Buffers as long as a frame
   BufferPool& large;
+  // The call's message, when nobody reads it behind the program or has a view of it: its Buffer may become the reply's, and it is
+  // empty then. That takes headroom (Buffer::headroom_bytes), and costs neither a Buffer nor lines that are in no cache.
+  Chain* message = nullptr;
 };
 
 // An RPC program inside the gateway. call() computes and returns; it neither blocks nor keeps anything of the call. It may run on

@@ -38,6 +38,25 @@ uint8_t* start_reply(const CallContext& context, AcceptStatus status, uint32_t r
   return head->data + kAcceptedReplyBytes;
 }
 
+// The call's own Buffer as the reply's, when it may be (ReplyPools::message). The results are the `result_bytes` of the call that
+// begin at `kept`, and the head of a reply is put in front of them, where the call's longer header was.
+bool reply_in_place(const CallContext& context, uint32_t kept, uint32_t result_bytes, const ReplyPools& pools, Chain& reply) {
+  if (pools.message == nullptr || pools.message->buffer_count() != 1) {
+    return false;
+  }
+  Buffer& only = *pools.message->head();
+  if (only.pool != &pools.packets || only.headroom_bytes == 0 || kept < kAcceptedReplyBytes || only.size < kept + result_bytes) {
+    return false;
+  }
+  (void)pools.message->detach();
+  only.give_up_front(kept - kAcceptedReplyBytes);
+  only.size = kAcceptedReplyBytes + result_bytes;
+  write_accepted_reply(std::span<uint8_t, kAcceptedReplyBytes>(only.data, kAcceptedReplyBytes), context.header.xid,
+                       AcceptStatus::kSuccess);
+  reply.push_back(&only);
+  return true;
+}
+
 bool reply_status(const CallContext& context, AcceptStatus status, const ReplyPools& pools, Chain& reply) {
   return start_reply(context, status, 0, pools, reply) != nullptr;
 }
@@ -71,6 +90,9 @@ bool echo(const CallContext& context, const Chain& message, const ReplyPools& po
   if (data.bytes <= BenchProgram::kEchoCopyBytesMax) {
     // Length word, content and padding look the same in arguments and results.
     const uint32_t count = 4 + static_cast<uint32_t>(xdr_padded(data.bytes));
+    if (reply_in_place(context, context.header.header_bytes, count, pools, reply)) [[likely]] {
+      return true;
+    }
     uint8_t* results = start_reply(context, AcceptStatus::kSuccess, count, pools, reply);
     if (results == nullptr) {
       return false;
@@ -158,6 +180,9 @@ bool sink(const CallContext& context, const Chain& message, const ReplyPools& po
 bool BenchProgram::call(const CallContext& context, const Chain& message, const ReplyPools& pools, Chain& reply) {
   if (context.header.procedure == static_cast<uint32_t>(BenchProcedure::kNull)) {
     const bool empty = message.bytes() == context.header.header_bytes;
+    if (empty && reply_in_place(context, context.header.header_bytes, 0, pools, reply)) [[likely]] {
+      return true;
+    }
     return reply_status(context, empty ? AcceptStatus::kSuccess : AcceptStatus::kGarbageArguments, pools, reply);
   }
   switch (context.header.procedure) {

@@ -115,9 +115,9 @@ Chain ServerEndpoint::open_direct() {
   if (direct.next == 1) {
     direct.room = window_.room();
   }
-  buffer->trim_front(kBareHeaderBytes);
   Chain message;
   message.push_back(buffer);
+  message.give_up_front(kBareHeaderBytes);
   return message;
 }
 
@@ -178,12 +178,12 @@ void ServerEndpoint::post_direct(Instant now) {
   }
 }
 
-void ServerEndpoint::end_direct(Instant now, Chain& opened) {
+void ServerEndpoint::end_direct(Instant now, Chain& opened, uint64_t opened_bytes) {
   DirectCalls& direct = shared_.direct;
   if (direct.answered > 0) [[likely]] {
     post_direct(now);
   }
-  if (!opened.empty() && !failed_) [[unlikely]] {
+  if (opened_bytes > 0 && !failed_) [[unlikely]] {
     receives_posted_ -= receives_posted_ > 0 ? 1 : 0;
     ServerCall* call = acquire_slot(options_.backends == nullptr ? nullptr : options_.backends->others);
     CW_ASSERT(call != nullptr);
@@ -191,7 +191,7 @@ void ServerEndpoint::end_direct(Instant now, Chain& opened) {
     enlist(now, earlier(direct.messages[direct.next - 1].begun, now), *call);
     ++shared_.stats.messages_in[static_cast<size_t>(MessageKind::kMsg)];
     call->xid = direct.context.header.xid;
-    call->inline_bytes = opened.bytes();
+    call->inline_bytes = opened_bytes;
     make_predicted_ready(*call, direct.context.header, std::move(opened));
   } else {
     opened.clear();

@@ -389,12 +389,12 @@ void ServerEndpoint::accept(Instant now, Instant begun, ServerCall& call, Chain&
     return;
   }
   if (predicted) {
-    message.trim_front(check.header_bytes);
+    message.give_up_front(check.header_bytes);
     make_predicted_ready(call, shared_.predictions.at(prediction_).header_of(raw), std::move(message));
     return;
   }
   if (call.proc == RdmaProc::kMsg) {
-    message.trim_front(check.header_bytes);
+    message.give_up_front(check.header_bytes);
     if (!check_xid(message, call.xid, shared_.stats)) {
       refuse(call, ReplyForm::kErrorChunk);
       return;

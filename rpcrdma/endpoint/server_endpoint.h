@@ -275,9 +275,9 @@ class ServerEndpoint : public ListNode<PullTag>,
   [[nodiscard]] Chain open_direct();
   // The reply to the one that was opened; takes it. False, and nothing has happened: it does not leave at once, as it is.
   [[nodiscard]] bool answer_direct(Instant now, Chain& reply);
-  // Posts the replies. Those that have not been opened become calls for poll_call(), and before them `opened`, if it is not
-  // empty: the message of the last one that was opened, which has no answer yet.
-  void end_direct(Instant now, Chain& opened);
+  // Posts the replies. Those that have not been opened become calls for poll_call(), and before them, if `opened_bytes` is not 0,
+  // the last one that was opened, which has no answer yet. So long was its message, and `opened` is what is left of it.
+  void end_direct(Instant now, Chain& opened, uint64_t opened_bytes);
   // Takes the next rebuilt call.
   [[nodiscard]] bool poll_call(Instant now, Call& out);
   // The XID of a call that poll_call() has not given out yet, or nothing. Before the first poll_call() it is the first call's.

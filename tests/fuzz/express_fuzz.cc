@@ -217,29 +217,31 @@ class Side {
     Chain message;
     Chain answer;
     bool filled = true;
+    uint64_t opened_bytes = 0;
     for (; left > 0; --left) {
       const uint32_t xid = server_->look_at_direct().header.xid;
       if (xid % 16 == 9) {
         break;
       }
       message = server_->open_direct();
-      filled = fill_answer(xid, answer);
+      opened_bytes = message.bytes();
+      filled = fill_answer(xid, message, answer);
       if (!filled || !server_->answer_direct(now, answer)) {
         break;
       }
+      opened_bytes = 0;
       message.clear();
     }
     rpcrdma::Call call;  // holds its message until the next one is taken, on both sides
     if (some_are_direct) {
-      const bool is_open = !message.empty();
-      server_->end_direct(now, message);
-      if (is_open && server_->poll_call(now, call)) {
+      server_->end_direct(now, message, opened_bytes);
+      if (opened_bytes > 0 && server_->poll_call(now, call)) {
         server_->reply(now, call.id, std::move(answer));
       }
     }
     while (server_->poll_call(now, call)) {
       Chain other;
-      (void)fill_answer(call.context->header.xid, other);
+      (void)fill_answer(call.context->header.xid, call.message, other);
       server_->reply(now, call.id, std::move(other));
     }
   }
@@ -281,12 +283,20 @@ class Side {
     }
     return true;
   }
-  // Some do not leave as they are: another XID, long, in pieces, or none for want of Buffers.
-  [[nodiscard]] bool fill_answer(uint32_t xid, Chain& out) {
+  // Some do not leave as they are: another XID, long, in pieces, or none for want of Buffers. Some take the Buffer of their call.
+  [[nodiscard]] bool fill_answer(uint32_t xid, Chain& call, Chain& out) {
     Words message;
     message.add({xid % 32 == 5 ? xid + 1 : xid, 1, 0, 0, 0, 0});
     message.fill(size_t{4} * (xid % 32 == 11 ? 96 : xid % 8), static_cast<uint8_t>(xid));
-    return fill(message.bytes(), xid % 32 == 17 ? 10 : kBufferBytes, out);
+    const Frame& raw = message.bytes();
+    const bool may_take = xid % 4 == 2 && call.buffer_count() == 1 && call.head()->headroom_bytes > 0;
+    if (!may_take || call.bytes() < raw.size()) {
+      return fill(raw, xid % 32 == 17 ? 10 : kBufferBytes, out);
+    }
+    call.give_up_front(call.bytes() - raw.size());
+    std::ranges::copy(raw, call.head()->data);
+    out = std::move(call);
+    return true;
   }
   void hoard(uint32_t count) {
     for (uint32_t i = 0; i < count; ++i) {

@@ -169,6 +169,25 @@ TEST_F(ChainTest, WhatWasCutOffIsSomebodysAndNoRoom) {
   EXPECT_EQ(other.head()->headroom_bytes, 0u);
 }
 
+TEST_F(ChainTest, WhatIsGivenUpInFrontIsRoomWhereTheBufferIsItsOwners) {
+  Chain chain;
+  ASSERT_TRUE(chain.append_copy(pool, counting(15)));
+  const uint8_t* begin = chain.head()->data;
+  chain.give_up_front(4);
+  EXPECT_EQ(chain.bytes(), 11u);
+  EXPECT_EQ(chain.head()->headroom_bytes, Buffer::kHeadroomBytes + 4);
+  EXPECT_EQ(chain.extend_front(4).data(), begin);
+  EXPECT_EQ(contents(chain), counting(15));
+  EXPECT_EQ(chain.head()->headroom_bytes, Buffer::kHeadroomBytes);
+  chain.trim_front(1);  // somebody may see it
+  chain.give_up_front(2);
+  EXPECT_EQ(chain.head()->headroom_bytes, 0u);
+  EXPECT_EQ(chain.bytes(), 12u);
+  chain.give_up_front(8);  // the whole first Buffer, and one byte of the next
+  EXPECT_EQ(chain.buffer_count(), 1u);
+  EXPECT_EQ(contents(chain), (std::vector<uint8_t>{11, 12, 13, 14}));
+}
+
 TEST_F(ChainTest, ABufferThatComesBackHasItsHeadroomAgain) {
   HeapBufferPool one(1, 10, 0);
   Chain chain;

@@ -185,6 +185,98 @@ TEST_F(BenchProgramTest, SourceFillsNothingWhenThereIsTooLittleRoom) {
   EXPECT_EQ(touched, 0u) << "but for the head of the reply";
 }
 
+// A call that came in one packet: nobody reads its Buffer behind the program.
+class InPlace : public BenchProgramTest {
+ protected:
+  // `headroom`: of what came before it.
+  void receive(const Chain& call, uint32_t headroom, BufferPool& from) {
+    message.clear();
+    Buffer* buffer = from.allocate_one();
+    ASSERT_NE(buffer, nullptr);
+    buffer->headroom_bytes = headroom;
+    buffer->size = static_cast<uint32_t>(call.bytes());
+    call.copy_to(0, {buffer->data, buffer->size});
+    store_be32(buffer->data, kXid);
+    message.push_back(buffer);
+  }
+  bool answer(BufferPool& packets) {
+    reply.clear();
+    return programs.dispatch(inspect_call(message), message, {packets, pool, &message}, reply);
+  }
+};
+
+TEST_F(InPlace, SmallAnswersTakeTheCallsOwnBuffer) {
+  HeapBufferPool one(1, 512, 0);  // no room for another one
+  for (const uint32_t bytes : {0u, 1u, 2u, 3u, 4u, 63u, 64u, 256u}) {
+    SCOPED_TRACE(bytes);
+    std::vector<uint8_t> data(bytes);
+    fill_bench_pattern(bytes, 0, data);
+    Chain call;
+    ASSERT_TRUE(build_bench_echo(pool, data, BenchData::kInStream, call));
+    receive(call, 82, one);
+    const Buffer* own = message.head();
+    ASSERT_TRUE(answer(one));
+    EXPECT_TRUE(message.empty());
+    EXPECT_EQ(reply.head(), own);
+    EXPECT_EQ(words_of(reply)[0], kXid);
+    EXPECT_TRUE(check_bench_echo({.message = &reply}, data));
+    EXPECT_GT(own->headroom_bytes, 82u) << "the call's header is longer than the reply's";
+    reply.clear();
+  }
+  Chain null;
+  ASSERT_TRUE(build_bench_null(pool, null));
+  receive(null, 82, one);
+  const Buffer* own = message.head();
+  ASSERT_TRUE(answer(one));
+  EXPECT_EQ(reply.head(), own);
+  EXPECT_EQ(words_of(reply), (std::vector<uint32_t>{kXid, 1, 0, 0, 0, 0}));
+  reply.clear();
+  EXPECT_EQ(one.in_use(), 0u);
+}
+
+TEST_F(InPlace, WhatSomebodyElseMaySeeIsLeftAlone) {
+  const std::vector<uint8_t> data(20, 3);
+  Chain call;
+  ASSERT_TRUE(build_bench_echo(pool, data, BenchData::kInStream, call));
+  HeapBufferPool packets(2, 512, 0);
+  const auto expect_another = [&](BufferPool& from) {
+    const Buffer* own = message.head();
+    ASSERT_TRUE(answer(from));
+    EXPECT_EQ(message.head(), own);
+    EXPECT_NE(reply.head(), own);
+    EXPECT_TRUE(check_bench_echo({.message = &reply}, data));
+    Chain again;
+    EXPECT_TRUE(programs.dispatch(inspect_call(message), message, pool, again)) << "the call is as it was";
+    EXPECT_TRUE(check_bench_echo({.message = &again}, data));
+  };
+  receive(call, 0, packets);  // a view, or what was cut off is somebody's
+  expect_another(packets);
+  receive(call, 82, pool);  // not as short as may be
+  expect_another(packets);
+  // Nobody said that it may be taken.
+  receive(call, 82, packets);
+  reply.clear();
+  ASSERT_TRUE(programs.dispatch(inspect_call(message), message, {packets, pool}, reply));
+  EXPECT_FALSE(message.empty());
+  message.clear();
+  reply.clear();
+}
+
+TEST_F(InPlace, ACallThatIsRefusedKeepsItsMessage) {
+  Chain null;
+  ASSERT_TRUE(build_bench_null(pool, null));
+  HeapBufferPool packets(2, 512, 0);
+  receive(null, 82, packets);
+  message.head()->size += 4;  // an argument, where there is none
+  Buffer* longer = message.detach();
+  message.push_back(longer);
+  ASSERT_TRUE(answer(packets));
+  EXPECT_FALSE(message.empty());
+  EXPECT_EQ(words_of(reply)[5], static_cast<uint32_t>(AcceptStatus::kGarbageArguments));
+  message.clear();
+  reply.clear();
+}
+
 TEST_F(BenchProgramTest, TheClientInsistsOnPlacementWhereItOfferedSome) {
   std::vector<uint8_t> data(20, 3);
   ASSERT_TRUE(build_bench_echo(pool, data, BenchData::kInStream, message));

@@ -325,7 +325,7 @@ class Lives {
       message.clear();
     }
     const bool is_open = !message.empty();
-    side.server->end_direct(now_, message);
+    side.server->end_direct(now_, message, message.bytes());
     if (is_open) {
       Call taken;
       ASSERT_TRUE(side.server->poll_call(now_, taken));

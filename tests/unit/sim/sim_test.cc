@@ -280,7 +280,9 @@ class SimLedger : public ::testing::Test {
     ledger.sent(attempt, rpcrdma::bench_checksum(call, 4, call.bytes() - 4));
     return attempt;
   }
-  void execute(uint32_t attempt, uint8_t last_byte = 1) { ledger.executed(tagged_call(pool, attempt, last_byte)); }
+  void execute(uint32_t attempt, uint8_t last_byte = 1) {
+    ledger.executed(Ledger::look_at(tagged_call(pool, attempt, last_byte)));
+  }
   void expect_failure(Oracle oracle) {
     ASSERT_EQ(verdict.failures().size(), 1u);
     EXPECT_EQ(verdict.failures()[0].oracle, oracle);
