@@ -137,7 +137,8 @@ class Chain {
   [[nodiscard]] Buffer* detach();
   void clear();
 
-  // The same of bytes that nobody else sees: they become headroom, where the first Buffer has some already and keeps a byte.
+  // Drops bytes at the front as trim_front() does, but nobody else sees them: they become headroom, if the first Buffer has some
+  // already and is longer. Precondition: count <= bytes().
   void give_up_front(uint64_t count) {
     if (head_ != nullptr && head_->headroom_bytes > 0 && count < head_->size) [[likely]] {
       head_->give_up_front(static_cast<uint32_t>(count));

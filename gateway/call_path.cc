@@ -83,8 +83,8 @@ bool CallPath::answer_directly(Instant now, Connection& connection, uint32_t cou
   ClientUse use;
   Chain message;
   const rpcrdma::ReplyPools pools{parts_.packets, parts_.large, &message};
-  uint64_t opened_bytes = 0;
-  Chain answered;  // messages, which go back to their pool together
+  uint64_t opened_bytes = 0;  // of the call that is open; its message may be the reply already
+  Chain answered;             // messages, which go back to their pool together
   Chain reply;
   bool ran = true;
   for (uint32_t left = program != nullptr ? count : 0; left > 0; --left) {

@@ -37,10 +37,6 @@ void write_extensions(uint8_t* out, const OpcodeTraits& traits, const Extensions
   write(traits.deth, extensions.deth);
 }
 
-uint8_t pad_count_for(size_t payload_bytes) {
-  return static_cast<uint8_t>((4 - payload_bytes % 4) % 4);
-}
-
 // Ethernet .. extension headers.
 uint32_t header_bytes_of(const PathHeader& path, Opcode opcode) {
   return path.bytes() + uint32_t{Bth::kSize} + traits_of(opcode).extension_bytes;

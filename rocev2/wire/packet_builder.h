@@ -23,6 +23,11 @@
 
 namespace cw::wire {
 
+// Bytes of padding behind a payload (PadCnt of the BTH).
+[[nodiscard]] constexpr uint8_t pad_count_for(size_t payload_bytes) {
+  return static_cast<uint8_t>((4 - payload_bytes % 4) % 4);
+}
+
 // Where a queue pair's packets come from and go to. Both directions: inbound packets must show it mirrored.
 struct Path {
   MacAddress local_mac;
@@ -65,7 +70,7 @@ class PathHeader {
   // A SEND Only of this payload, of the BTH given to prepare_sends(), can be built in place.
   [[nodiscard]] bool has_room_for_send(const Buffer& payload) const {
     return has_sends_prepared() && payload.headroom_bytes >= prepared_bytes_ &&
-           payload.capacity_bytes - payload.size >= ((0u - payload.size) & 3) + kIcrcBytes;  // padding and iCRC
+           payload.capacity_bytes - payload.size >= pad_count_for(payload.size) + uint32_t{kIcrcBytes};
   }
   // What build_in_place() builds of that BTH with this PSN and acknowledge request. Precondition: has_room_for_send().
   void build_send_in_place(TxPacket& packet, uint16_t ip_identification, Psn psn, bool ack_request, const Buffer& payload) const;
