@@ -7,19 +7,33 @@
 
 namespace cw {
 
+namespace {
+
+// What one client may have of addresses.
+IpAddress known_as(const IpAddress& client) {
+  IpAddress out = client;
+  if (!client.is_v4()) {
+    std::ranges::fill(std::span(out.raw).last<8>(), uint8_t{0});
+  }
+  return out;
+}
+
+}  // namespace
+
 RequestRates::RequestRates(const RateLimit& all, RandomSource& random)
     : hash_key_(random.next_u64()),
       all_(all),
       all_known_({.per_second = std::max(all.per_second / kKnownPart, 1u), .burst = kKnownBurst}),
       known_(kKnownMax) {}
 
-uint32_t RequestRates::set_of(const IpAddress& client) const {
-  return static_cast<uint32_t>(hash_of(hash_key_, client, 0)) % (kKnownMax / kWays) * kWays;
+uint32_t RequestRates::set_of(const IpAddress& address) const {
+  return static_cast<uint32_t>(hash_of(hash_key_, address, 0)) % (kKnownMax / kWays) * kWays;
 }
 
 RequestRates::Known* RequestRates::find(const IpAddress& client) {
-  for (Known& each : std::span(known_).subspan(set_of(client), kWays)) {
-    if (each.used && each.address == client) {
+  const IpAddress address = known_as(client);
+  for (Known& each : std::span(known_).subspan(set_of(address), kWays)) {
+    if (each.used && each.address == address) {
       return &each;
     }
   }
@@ -42,11 +56,12 @@ void RequestRates::know(Instant now, const IpAddress& client) {
     known->last = now;
     return;
   }
-  const std::span<Known> set = std::span(known_).subspan(set_of(client), kWays);
+  const IpAddress address = known_as(client);
+  const std::span<Known> set = std::span(known_).subspan(set_of(address), kWays);
   // One that is unused has been heard of before any other.
   Known& place = *std::ranges::min_element(set, {}, [](const Known& each) { return each.used ? each.last.to_ns() : -1; });
   place = Known();
-  place.address = client;
+  place.address = address;
   place.last = now;
   place.used = true;
 }

@@ -5,8 +5,10 @@
 // that had a connection and lost it would then come back by luck alone. So where these rates are used up, an address that has
 // had a connection has a small one of its own. A flood from addresses that never complete a connection has no part of that.
 //
-// Known addresses are a set-associative table of fixed size, keyed by a random word. The one of a set that was heard of the
-// longest ago makes room. What they may ask beyond the rates is bounded over all of them, too, and small: the burst of a network
+// An IPv6 client can have any address of its /64, which therefore counts as one address: whoever owns one cannot fill the table
+// with connections from it. Known addresses are a set-associative table of fixed size, keyed by a random word. The one of a set
+// that was heard of the longest ago makes room: connections are heard of at both ends of their life, since it is at the end of
+// one that a client comes back. What they may ask beyond the rates is bounded over all of them, too, and small: the burst of a network
 // is what may be half-open at a time, and whoever comes on top of that pushes out another.
 #pragma once
 
@@ -43,19 +45,19 @@ class RequestRates {
 
   // `prefix`: of the address, in `prefixes`. Its network's rate comes first, so that its flood leaves that of all alone.
   [[nodiscard]] RequestVerdict take(Instant now, const IpAddress& client, PrefixTable& prefixes, PrefixTable::Index prefix);
-  // The client has a connection.
+  // The client has a connection, or had one until now.
   void know(Instant now, const IpAddress& client);
 
  private:
   static constexpr uint32_t kWays = 8;
   struct Known {
-    IpAddress address;
+    IpAddress address;  // IPv6: the first 64 bits
     Instant last;
     bool used = false;
     TokenBucket requests{kKnownAddress};
   };
   // The first place of its set.
-  [[nodiscard]] uint32_t set_of(const IpAddress& client) const;
+  [[nodiscard]] uint32_t set_of(const IpAddress& address) const;
   // nullptr: it has had no connection lately.
   [[nodiscard]] Known* find(const IpAddress& client);
 

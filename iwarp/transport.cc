@@ -370,6 +370,9 @@ void IwarpTransport::count_drop(Instant now, const Connection& connection, Iwarp
 }
 
 void IwarpTransport::note_end(Instant now, const Connection& connection) {
+  if (connection.is_established && connection.is_passive) {
+    requests_.know(now, connection.peer);
+  }
   const StreamError& error = connection.stream->error();
   const auto terminate = static_cast<uint16_t>(error.terminate);
   switch (error.cause) {

@@ -835,6 +835,9 @@ void RnicTransport::note_end(Instant now, Connection& connection) {
   if (std::exchange(connection.end_was_counted, true)) {
     return;
   }
+  if (connection.is_established && !connection.is_active) {
+    requests_.know(now, connection.peer);
+  }
   const RnicError& error = connection.queue_pair->error();
   ++stats_.errors[static_cast<size_t>(error.cause)];
   connection.flush_deadline = Instant::never();

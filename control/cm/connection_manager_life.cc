@@ -204,6 +204,9 @@ void ConnectionManager::evict_half_open(Instant now) {
 void ConnectionManager::end(Instant now, Connection& connection, CmOutcome outcome) {
   CW_ASSERT(is_live(connection.state));
   ++stats_.outcomes[static_cast<size_t>(outcome)];
+  if (connection.passive && !is_half_open(connection.state)) {
+    request_rates_.know(now, connection.address.remote);
+  }
   set_state(connection, ConnectionState::kTimewait);
   table_.forget_remote_qpn(connection);
   // A rejection is there to be repeated, as long as handshakes do not need the room. Without it a repeated REQ is stale.

@@ -85,6 +85,23 @@ TEST(RequestRates, TheOneHeardOfTheLongestAgoMakesRoom) {
   EXPECT_EQ(door.ask(IpAddress::v4(0x0e00'0000 + 100 * RequestRates::kKnownMax - 1)), RequestVerdict::kTaken);
 }
 
+// Whoever has a /64 has all its addresses. What is known of it is one client.
+TEST(RequestRates, ConnectionsFromAllOfAnIpv6NetworkPushNobodyOut) {
+  const IpAddress honest = parse_ip("2001:db8:1::5").value();
+  Door door;
+  door.rates.know(door.now, honest);
+  IpAddress other = parse_ip("2001:db8:2::").value();
+  for (uint32_t i = 1; i < 100 * RequestRates::kKnownMax; ++i) {
+    store_be32(other.raw.data() + 12, i);
+    door.rates.know(door.now + Duration::us(i), other);
+  }
+  door.flood();
+  EXPECT_EQ(door.taken(other, 100), RequestRates::kKnownAddress.burst);
+  store_be32(other.raw.data() + 12, 1);
+  EXPECT_EQ(door.taken(other, 100), 0u);
+  EXPECT_EQ(door.taken(honest, 100), RequestRates::kKnownAddress.burst);
+}
+
 // What was known of an address does not pass to the one that takes its place.
 TEST(RequestRates, WhoIsKnownAnewHasAWholeAllowance) {
   Door door;

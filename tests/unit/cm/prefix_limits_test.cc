@@ -4,6 +4,7 @@
 #include <deque>
 
 #include "base/prefix_table.h"
+#include "base/request_rates.h"
 #include "tests/unit/cm/scripted_peer.h"
 
 namespace cw::cm {
@@ -88,6 +89,39 @@ TEST(CmPrefix, AFloodKeepsNobodyOutWhoHadAConnection) {
   const CmAddress neighbour = client(load_be32(known.remote.raw.data() + 12) + 1);
   t.deliver_from(neighbour, linux_req(neighbour, 1001, verbs::Qpn(0x1001)));
   EXPECT_EQ(t.manager.half_open_count(), 10u);
+}
+
+// Its connection lives for long, and thousands of others come and go meanwhile. When it ends the client is known again.
+TEST(CmPrefix, AConnectionThatEndsIsOneThatItsClientHad) {
+  for (const bool ends : {false, true}) {
+    SCOPED_TRACE(ends);
+    ScriptedPeer t;
+    const CmAddress known = t.peer;
+    t.establish();
+    const uint32_t known_comm_id = t.our_comm_id;
+    for (uint32_t i = 0; i < 3 * RequestRates::kKnownMax; ++i) {
+      t.now = t.now + Duration::ms(2);
+      t.peer = client(0x0b000001 + i * 256);
+      t.establish();
+      t.deliver(t.dreq());
+      t.only_event<Disconnected>();
+      (void)t.sent();
+    }
+    t.peer = known;
+    t.our_comm_id = known_comm_id;
+    if (ends) {
+      t.deliver(t.dreq());
+      t.only_event<Disconnected>();
+      (void)t.sent();
+    }
+    for (uint32_t i = 0; i < 2000; ++i) {
+      const CmAddress from = client(0x1b000001 + i * 256);
+      t.deliver_from(from, linux_req(from, i + 1));
+    }
+    const uint32_t before = t.manager.half_open_count();
+    t.deliver_from(known, linux_req(known, 1000, verbs::Qpn(0x1000)));
+    EXPECT_EQ(t.manager.half_open_count(), before + (ends ? 1 : 0));
+  }
 }
 
 TEST(CmPrefix, ANetworkHoldsNoMoreHalfOpenConnectionsThanItsShare) {
