@@ -151,30 +151,53 @@ CW_WIDE inline __m512i products(__m512i raw, __m512i multipliers, __m512i more) 
                                    _mm512_clmulepi64_epi128(raw, multipliers, 0x11), more, 0x96);
 }
 
+constexpr size_t kCopyAhead = 4096;
+
+// Four steps, which are copied on the way if they are to be.
+template <bool kCopies>
+CW_WIDE inline __m512i take_four(const uint8_t* raw, uint8_t* out) {
+  const __m512i four = _mm512_loadu_si512(raw);
+  if constexpr (kCopies) {
+    // A packet ahead: memory that is copied is sent packet by packet, and the processor by itself looks ahead too little.
+    _mm_prefetch(reinterpret_cast<const char*>(raw) + kCopyAhead, _MM_HINT_T0);
+    _mm512_storeu_si512(out, four);
+  }
+  return four;
+}
+
 // Precondition: kWideMin <= count.
-CW_WIDE uint32_t crc32_wide(uint32_t start, const uint8_t* raw, size_t count) {
+template <bool kCopies>
+CW_WIDE uint32_t crc32_wide(uint32_t start, const uint8_t* raw, size_t count, uint8_t* out) {
   constexpr size_t kFour = 4 * kStep;
+  if constexpr (kCopies) {
+    // What is taken last, in less than four steps at a time; it may come twice.
+    static_assert(2 * kFour <= kWideMin);
+    for (size_t behind = 2 * kFour; behind > 0; behind -= kFour) {
+      _mm512_storeu_si512(out + count - behind, _mm512_loadu_si512(raw + count - behind));
+    }
+  }
   const __m512i begin = _mm512_zextsi128_si512(_mm_cvtsi32_si128(static_cast<int>(~start)));
-  __m512i first = _mm512_xor_si512(_mm512_loadu_si512(raw), begin);
-  __m512i second = _mm512_loadu_si512(raw + kFour);
-  __m512i third = _mm512_loadu_si512(raw + 2 * kFour);
-  __m512i fourth = _mm512_loadu_si512(raw + 3 * kFour);
+  __m512i first = _mm512_xor_si512(take_four<kCopies>(raw, out), begin);
+  __m512i second = take_four<kCopies>(raw + kFour, out + kFour);
+  __m512i third = take_four<kCopies>(raw + 2 * kFour, out + 2 * kFour);
+  __m512i fourth = take_four<kCopies>(raw + 3 * kFour, out + 3 * kFour);
   raw += 4 * kFour;
+  out += 4 * kFour;
   size_t left = count / kStep - kStepsMax - 1;  // steps that are moved: all but the last whole one
   const __m512i over_all = _mm512_broadcast_i32x4(load(&kMoveFour[kStepsMax]));
-  for (; left >= kStepsMax; raw += 4 * kFour, left -= kStepsMax) {
-    first = products(first, over_all, _mm512_loadu_si512(raw));
-    second = products(second, over_all, _mm512_loadu_si512(raw + kFour));
-    third = products(third, over_all, _mm512_loadu_si512(raw + 2 * kFour));
-    fourth = products(fourth, over_all, _mm512_loadu_si512(raw + 3 * kFour));
+  for (; left >= kStepsMax; raw += 4 * kFour, out += 4 * kFour, left -= kStepsMax) {
+    first = products(first, over_all, take_four<kCopies>(raw, out));
+    second = products(second, over_all, take_four<kCopies>(raw + kFour, out + kFour));
+    third = products(third, over_all, take_four<kCopies>(raw + 2 * kFour, out + 2 * kFour));
+    fourth = products(fourth, over_all, take_four<kCopies>(raw + 3 * kFour, out + 3 * kFour));
   }
   const Multipliers* move = &kMoveFour[kStepsMax - left];
   __m512i sum = products(first, _mm512_loadu_si512(move), _mm512_setzero_si512());
   __m512i other = products(second, _mm512_loadu_si512(move + 4), _mm512_setzero_si512());
   sum = products(third, _mm512_loadu_si512(move + 8), sum);
   other = products(fourth, _mm512_loadu_si512(move + 12), other);
-  for (move += 16; left >= 4; raw += kFour, left -= 4, move += 4) {
-    sum = products(_mm512_loadu_si512(raw), _mm512_loadu_si512(move), sum);
+  for (move += 16; left >= 4; raw += kFour, out += kFour, left -= 4, move += 4) {
+    sum = products(take_four<kCopies>(raw, out), _mm512_loadu_si512(move), sum);
   }
   // Up to three more, and the last whole one, which is not moved.
   const auto halves = static_cast<__mmask8>((1u << (2 * left)) - 1);
@@ -211,10 +234,20 @@ uint32_t crc32(uint32_t start, const uint8_t* raw, size_t count) {
     return crc32_short(start, raw, count);
   }
   if (count >= kWideMin && has_wide) {
-    return crc32_wide(start, raw, count);
+    return crc32_wide<false>(start, raw, count, const_cast<uint8_t*>(raw));  // which it leaves alone
   }
 #endif
   return crc32_long(start, raw, count);
+}
+
+uint32_t crc32_copy(uint32_t start, const uint8_t* raw, size_t count, uint8_t* out) {
+#if defined(__x86_64__)
+  if (count >= kWideMin && has_wide) {
+    return crc32_wide<true>(start, raw, count, out);
+  }
+#endif
+  std::memcpy(out, raw, count);
+  return crc32(start, out, count);
 }
 
 }  // namespace cw

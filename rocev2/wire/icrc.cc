@@ -142,6 +142,10 @@ void Icrc::update(Bytes more) {
   }
 }
 
+void Icrc::update_copying(Bytes more, uint8_t* out) {
+  crc_ = crc32_copy(crc_, more.data(), more.size(), out);
+}
+
 Icrc IcrcRun::after_header(uint16_t identification, uint32_t psn_word) const {
   return Icrc(crc_ ^ kEnd.identification_high[identification >> 8] ^ kEnd.identification_low[identification & 0xff] ^
               kEnd.psn_word[0][psn_word >> 24] ^ kEnd.psn_word[1][(psn_word >> 16) & 0xff] ^

@@ -23,6 +23,8 @@ class Icrc {
 
   // Bytes that follow on the wire: further payload pieces, padding.
   void update(Bytes more);
+  // The same, and a copy of them at `out`.
+  void update_copying(Bytes more, uint8_t* out);
 
   [[nodiscard]] uint32_t value() const { return crc_; }
 

@@ -320,8 +320,19 @@ void build_packet(TxPacket& packet, const PathHeader& path, uint16_t ip_identifi
   const uint8_t pad_count = pad_count_for(payload_bytes);
   start_head(packet, path, ip_identification, bth, extensions, payload_bytes, pad_count, payload_bytes + pad_count + kIcrcBytes);
   Buffer& head = *packet.head;
+  uint8_t* out = head.data + head.size;
+  if (payload_bytes >= kAttachThresholdBytes) {
+    // So much may lie in no near cache: it is read once.
+    Icrc icrc(covered(packet, path));
+    icrc.update_copying(payload, out);
+    std::memset(out + payload_bytes, 0, pad_count);
+    icrc.update({out + payload_bytes, pad_count});
+    store_le32(out + payload_bytes + pad_count, icrc.value());
+    head.size += payload_bytes + pad_count + kIcrcBytes;
+    return;
+  }
   if (!payload.empty()) {
-    std::memcpy(head.data + head.size, payload.data(), payload.size());
+    std::memcpy(out, payload.data(), payload.size());
     head.size += payload_bytes;
   }
   close_head(packet, path, pad_count);

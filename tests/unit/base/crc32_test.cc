@@ -6,8 +6,10 @@
 #include <immintrin.h>
 #endif
 
+#include <algorithm>
 #include <vector>
 
+#include "base/bytes.h"
 #include "base/random.h"
 
 namespace cw {
@@ -52,6 +54,25 @@ TEST(Crc32, EqualsTheDefinitionAtEveryLengthAndAlignment) {
     for (const size_t offset : {count % 17, size_t{64}}) {
       const uint32_t start = random.next_u32();
       ASSERT_EQ(crc32(start, raw.data() + offset, count), slow_crc32(start, raw.data() + offset, count)) << count << " bytes";
+    }
+  }
+}
+
+TEST(Crc32, OfACopyIsThatOfTheBytesAndNothingElseIsWritten) {
+  SeededRandom random(9);
+  const std::vector<uint8_t> raw = random_bytes(random, 4300);
+  for (size_t count = 0; count <= 4200; count += count < 600 ? 1 : 13) {
+    for (const size_t offset : {count % 17, size_t{64}}) {
+      constexpr uint8_t kFill = 0xa5;
+      std::vector<uint8_t> out(count + 2 * offset, kFill);
+      const uint32_t start = random.next_u32();
+      const Bytes from = Bytes(raw).subspan(offset, count);
+      ASSERT_EQ(crc32_copy(start, from.data(), count, out.data() + offset), crc32(start, from.data(), count))
+          << count << " bytes";
+      ASSERT_TRUE(std::ranges::equal(from, Bytes(out).subspan(offset, count))) << count << " bytes";
+      const auto is_untouched = [](uint8_t byte) { return byte == kFill; };
+      ASSERT_TRUE(std::ranges::all_of(Bytes(out).first(offset), is_untouched)) << count << " bytes";
+      ASSERT_TRUE(std::ranges::all_of(Bytes(out).last(offset), is_untouched)) << count << " bytes";
     }
   }
 }
