@@ -38,19 +38,21 @@ uint8_t* start_reply(const CallContext& context, AcceptStatus status, uint32_t r
   return head->data + kAcceptedReplyBytes;
 }
 
-// The call's own Buffer as the reply's, when it may be (ReplyPools::message). The results are the `result_bytes` of the call that
-// begin at `kept`, and the head of a reply is put in front of them, where the call's longer header was.
-bool reply_in_place(const CallContext& context, uint32_t kept, uint32_t result_bytes, const ReplyPools& pools, Chain& reply) {
+// The call's own Buffer, when the reply may be made in it (ReplyPools::message) and the call lies in it whole; else nullptr.
+Buffer* own_buffer(const CallContext& context, const ReplyPools& pools) {
   if (pools.message == nullptr || pools.message->buffer_count() != 1) {
-    return false;
+    return nullptr;
   }
-  Buffer& only = *pools.message->head();
-  if (only.pool != &pools.packets || only.headroom_bytes == 0 || kept < kAcceptedReplyBytes || only.size < kept + result_bytes) {
-    return false;
-  }
+  Buffer* only = pools.message->head();
+  const bool has_room = only->headroom_bytes > 0 && context.header.header_bytes >= kAcceptedReplyBytes;
+  return has_room && only->pool == &pools.packets && only->size >= context.header.header_bytes ? only : nullptr;
+}
+
+// The reply takes the call's Buffer. Its results are the arguments as they stand, and its head is put in front of them, where the
+// call's longer header was.
+bool reply_in_place(const CallContext& context, Buffer& only, const ReplyPools& pools, Chain& reply) {
   (void)pools.message->detach();
-  only.give_up_front(kept - kAcceptedReplyBytes);
-  only.size = kAcceptedReplyBytes + result_bytes;
+  only.give_up_front(context.header.header_bytes - kAcceptedReplyBytes);
   write_accepted_reply(std::span<uint8_t, kAcceptedReplyBytes>(only.data, kAcceptedReplyBytes), context.header.xid,
                        AcceptStatus::kSuccess);
   reply.push_back(&only);
@@ -88,11 +90,7 @@ bool echo(const CallContext& context, const Chain& message, const ReplyPools& po
     return reply_status(context, AcceptStatus::kGarbageArguments, pools, reply);
   }
   if (data.bytes <= BenchProgram::kEchoCopyBytesMax) {
-    // Length word, content and padding look the same in arguments and results.
     const uint32_t count = 4 + static_cast<uint32_t>(xdr_padded(data.bytes));
-    if (reply_in_place(context, context.header.header_bytes, count, pools, reply)) [[likely]] {
-      return true;
-    }
     uint8_t* results = start_reply(context, AcceptStatus::kSuccess, count, pools, reply);
     if (results == nullptr) {
       return false;
@@ -175,17 +173,13 @@ bool sink(const CallContext& context, const Chain& message, const ReplyPools& po
   return true;
 }
 
-}  // namespace
-
-bool BenchProgram::call(const CallContext& context, const Chain& message, const ReplyPools& pools, Chain& reply) {
-  if (context.header.procedure == static_cast<uint32_t>(BenchProcedure::kNull)) {
-    const bool empty = message.bytes() == context.header.header_bytes;
-    if (empty && reply_in_place(context, context.header.header_bytes, 0, pools, reply)) [[likely]] {
-      return true;
-    }
-    return reply_status(context, empty ? AcceptStatus::kSuccess : AcceptStatus::kGarbageArguments, pools, reply);
-  }
+// With a reply in Buffers of its own.
+[[gnu::noinline]] bool call_elsewhere(const CallContext& context, const Chain& message, const ReplyPools& pools, Chain& reply) {
   switch (context.header.procedure) {
+    case static_cast<uint32_t>(BenchProcedure::kNull): {
+      const bool empty = message.bytes() == context.header.header_bytes;
+      return reply_status(context, empty ? AcceptStatus::kSuccess : AcceptStatus::kGarbageArguments, pools, reply);
+    }
     case static_cast<uint32_t>(BenchProcedure::kEcho):
       return echo(context, message, pools, reply);
     case static_cast<uint32_t>(BenchProcedure::kSource):
@@ -199,6 +193,25 @@ bool BenchProgram::call(const CallContext& context, const Chain& message, const 
     default:
       return reply_status(context, AcceptStatus::kProcedureUnavailable, pools, reply);
   }
+}
+
+}  // namespace
+
+bool BenchProgram::call(const CallContext& context, const Chain& message, const ReplyPools& pools, Chain& reply) {
+  if (Buffer* only = own_buffer(context, pools); only != nullptr) [[likely]] {
+    const uint32_t argument_bytes = only->size - context.header.header_bytes;
+    if (context.header.procedure == static_cast<uint32_t>(BenchProcedure::kNull) && argument_bytes == 0) {
+      return reply_in_place(context, *only, pools, reply);
+    }
+    if (context.header.procedure == static_cast<uint32_t>(BenchProcedure::kEcho) && argument_bytes >= 4) {
+      const uint32_t data_bytes = load_be32(only->data + context.header.header_bytes);
+      // Length word, content and padding look the same in arguments and results.
+      if (data_bytes <= kEchoCopyBytesMax && argument_bytes == 4 + xdr_padded(data_bytes)) {
+        return reply_in_place(context, *only, pools, reply);
+      }
+    }
+  }
+  return call_elsewhere(context, message, pools, reply);
 }
 
 void fill_bench_pattern(uint64_t seed, uint64_t offset, MutableBytes out) {
