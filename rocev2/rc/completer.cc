@@ -409,6 +409,43 @@ PacketOutcome on_read_response(QpContext& context, SendState& state, Instant now
   return kept != nullptr ? PacketOutcome::took() : PacketOutcome::done();
 }
 
+uint32_t middles_awaited(const QpContext& context, const SendState& state) {
+  const Work* read = state.oldest;
+  const bool is_ordinary = !state.is_disordered() && !state.recovery.is_under_way() && !state.rnr.is_under_way() &&
+                           state.probe.is_at_rest() && state.window.next_psn() == state.window.limit_psn() &&
+                           context.core.watermark == BufferWatermark::kPlenty;
+  if (read == nullptr || read->kind != WorkKind::kRead || !is_ordinary) {
+    return 0;
+  }
+  const uint32_t index = state.index_of_una();
+  if (!state.is_within_request(index)) {
+    return 0;  // a First
+  }
+  const uint32_t before_last = read->request_end(index, state.read_window.request_packets()) - 1 - index;
+  uint32_t most = std::min(before_last, state.window.psns_in_flight());
+  if (const auto sampled = state.rtt.sampled_psn()) {
+    // What the sample says counts from the next packet on.
+    const int32_t distance = state.window.una().distance_to(*sampled);
+    most = distance < 0 ? most : std::min(most, static_cast<uint32_t>(distance) + 1);
+  }
+  return most;
+}
+
+// To note progress once more in the same instant changes nothing where there is nothing to be learned from it: the last says it
+// for all. Each says how long the silence before it was.
+void take_middles(QpContext& context, SendState& state, Instant now, std::span<Buffer* const> frames, uint16_t source_port) {
+  make_works(context, state);
+  Work& read = *state.oldest;
+  state.peer_port = source_port;
+  for (Buffer* frame : frames) {
+    note_pause(state, now, state.window.una());
+    state.progress_at = now;
+    read.payload.push_back(frame);
+  }
+  state.window.on_responses(static_cast<uint32_t>(frames.size()), false);
+  note_progress(context, state, now, false);
+}
+
 PacketOutcome on_atomic_acknowledge(QpContext& context, SendState& state, Instant now, const wire::PacketView& view) {
   PacketOutcome outcome;
   const Turn turn = turn_of(context, state, now, view, outcome);

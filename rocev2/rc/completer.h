@@ -8,6 +8,8 @@
 // Ownership: a READ response's frame becomes part of the READ's payload, trimmed to the data.
 #pragma once
 
+#include <span>
+
 #include "rocev2/rc/qp_context.h"
 #include "rocev2/rc/send_state.h"
 #include "rocev2/wire/packet_view.h"
@@ -21,6 +23,12 @@ namespace cw::rc {
 // opcode RDMA READ response First, Middle, Last, Only.
 [[nodiscard]] PacketOutcome on_read_response(QpContext& context, SendState& state, Instant now, const wire::PacketView& view,
                                              Buffer* frame);
+// So many READ Response Middles from una on, of whole packets, would each be taken at once, and nothing else would come of them:
+// they lie within one request, and nothing is missing, late or being looked for.
+[[nodiscard]] uint32_t middles_awaited(const QpContext& context, const SendState& state);
+// What on_read_response() does with these, one after the other. Takes the frames, trimmed to the payload; all came from this UDP
+// source port. Precondition: they are middles_awaited() at most, and at least one.
+void take_middles(QpContext& context, SendState& state, Instant now, std::span<Buffer* const> frames, uint16_t source_port);
 // opcode ATOMIC ACKNOWLEDGE.
 [[nodiscard]] PacketOutcome on_atomic_acknowledge(QpContext& context, SendState& state, Instant now,
                                                   const wire::PacketView& view);

@@ -1,6 +1,7 @@
 #include "rocev2/rc/header_prediction.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "rocev2/wire/ethernet.h"
 #include "rocev2/wire/ipv4.h"
@@ -50,13 +51,21 @@ void HeaderPrediction::learn(const wire::PacketView& view, uint32_t payload_byte
   frame_bytes_max_ = static_cast<uint16_t>(kHeaderBytes + (payload_bytes_max & ~3u) + wire::kIcrcBytes);
 }
 
-bool HeaderPrediction::matches(Bytes frame, wire::Psn expected) const {
+template <wire::Opcode kWhich>
+bool HeaderPrediction::matches_as(Bytes frame, wire::Psn expected) const {
+  // How the word with the opcode differs from the one learned.
+  constexpr uint64_t kOther = [] {
+    std::array<uint8_t, 8> word{};
+    word[kOpcode % 8] = static_cast<uint8_t>(kWhich) ^ static_cast<uint8_t>(wire::Opcode::kRcSendOnly);
+    return std::bit_cast<uint64_t>(word);
+  }();
   const auto bytes = static_cast<uint32_t>(frame.size());
   const uint8_t* raw = frame.data();
   uint64_t differs = 0;
 #pragma GCC unroll 8
   for (size_t i = 0; i < kWords; ++i) {
-    differs |= (load_native<uint64_t>(raw + 8 * i) & mask_of(i)) ^ headers_[i];
+    const uint64_t as_learned = (load_native<uint64_t>(raw + 8 * i) & mask_of(i)) ^ headers_[i];
+    differs |= i == kOpcode / 8 ? as_learned ^ kOther : as_learned;
   }
   const uint32_t ip_bytes = load_be16(raw + kIp + 2);
   differs |= ip_bytes ^ (bytes - kIp);
@@ -68,6 +77,14 @@ bool HeaderPrediction::matches(Bytes frame, wire::Psn expected) const {
   // Length and identification lie together: one word of 32 bits is as good as two of 16 (RFC 1071 2.C).
   const uint64_t sum = uint64_t{ip_sum_} + load_native<uint32_t>(raw + kIp + 2) + load_native<uint16_t>(raw + kIp + 10);
   return sum % 0xffff == 0 && icrc_.is_right(frame.subspan(kIp));
+}
+
+bool HeaderPrediction::matches(Bytes frame, wire::Psn expected) const {
+  return matches_as<wire::Opcode::kRcSendOnly>(frame, expected);
+}
+
+bool HeaderPrediction::matches_middle(Bytes frame, wire::Psn expected) const {
+  return matches_as<wire::Opcode::kRcReadResponseMiddle>(frame, expected);
 }
 
 }  // namespace cw::rc

@@ -5,6 +5,9 @@
 // at are those places: both lengths, the IPv4 checksum, the PSN, and the iCRC over everything. So there is no rule here that the
 // general path does not have, and nothing has been changed when a frame is given to it because it is another one.
 //
+// What lies in the middle of a response to a READ has the same headers, but for the opcode, where the peer asks and answers by one
+// UDP source port. So it is predicted by the same headers.
+//
 // Only what is common is learned: IPv4, untagged, without padding, not marked by the network. All else never matches.
 #pragma once
 
@@ -28,9 +31,9 @@ class HeaderPrediction {
   static constexpr uint32_t kFrameBytesMin = kHeaderBytes + 4 + wire::kIcrcBytes;
 
   // Whether it is worth looking for the queue pair of this frame, and the QPN that it then names, if the frame is what it seems.
-  [[nodiscard]] static bool may_match(Bytes frame) {
-    return frame.size() >= kFrameBytesMin && frame[kOpcode] == static_cast<uint8_t>(wire::Opcode::kRcSendOnly);
-  }
+  [[nodiscard]] static bool may_match(Bytes frame) { return is_of<wire::Opcode::kRcSendOnly>(frame) || is_middle(frame); }
+  [[nodiscard]] static bool is_send(Bytes frame) { return is_of<wire::Opcode::kRcSendOnly>(frame); }
+  [[nodiscard]] static bool is_middle(Bytes frame) { return is_of<wire::Opcode::kRcReadResponseMiddle>(frame); }
   [[nodiscard]] static verbs::Qpn destination(Bytes frame) { return verbs::Qpn(load_be24(frame.data() + kDestination)); }
 
   // The general path has executed this packet: a SEND Only, of whose kind packets may have so much payload.
@@ -40,8 +43,12 @@ class HeaderPrediction {
 
   // Something of which there are frames of this length.
   [[nodiscard]] bool has_learned(size_t frame_bytes) const { return frame_bytes <= frame_bytes_max_; }
-  // The frame is a whole SEND like the one learned, with this PSN, and intact. Preconditions: may_match(), has_learned().
+  [[nodiscard]] bool has_learned() const { return frame_bytes_max_ > 0; }
+  // The frame is a whole SEND like the one learned, with this PSN, and intact. Preconditions: is_send(), has_learned() of its length.
   [[nodiscard]] bool matches(Bytes frame, wire::Psn expected) const;
+  // The frame is a READ Response Middle with headers like the one learned, with this PSN, and intact. Preconditions: is_middle(),
+  // has_learned().
+  [[nodiscard]] bool matches_middle(Bytes frame, wire::Psn expected) const;
 
   // Of a frame that matches.
   [[nodiscard]] static uint16_t source_port(const uint8_t* frame) { return load_be16(frame + kUdp); }
@@ -56,6 +63,13 @@ class HeaderPrediction {
   static constexpr uint32_t kPsnWord = kOpcode + 8;
   static constexpr size_t kWords = kHeaderBytes / 8 + 1;
   static_assert(kWords * 8 <= kFrameBytesMin);
+
+  template <wire::Opcode kWhich>
+  [[nodiscard]] static bool is_of(Bytes frame) {
+    return frame.size() >= kFrameBytesMin && frame[kOpcode] == static_cast<uint8_t>(kWhich);
+  }
+  template <wire::Opcode kWhich>
+  [[nodiscard]] bool matches_as(Bytes frame, wire::Psn expected) const;
 
   std::array<uint64_t, kWords> headers_{};  // as they lie in memory; zero where packets differ
   wire::IcrcAlike icrc_;

@@ -286,14 +286,19 @@ PacketOutcome RcQp::dispatch(Instant now, const wire::PacketView& view, Buffer* 
     case wire::OpcodeKind::kReserved:
       return PacketOutcome::drop(DropReason::kUnexpected);
   }
-  // What may be sent now, and how long to wait, is asked with the next turn: once for all answers of a burst.
+  after_answer();
+  return outcome;
+}
+
+// An answer to what we sent has been looked at. What may be sent now, and how long to wait, is asked with the next turn: once for
+// all answers of a burst.
+void RcQp::after_answer() {
   if (!ListNode<ActiveTag>::is_linked()) {
     context_.core.active.push_back(*this);
   }
   if (!context_.completions.empty() || drained()) {
     signal_owner();
   }
-  return outcome;
 }
 
 // A request has been looked at: when it is answered, and whether its owner has something to poll.
@@ -323,6 +328,10 @@ void RcQp::learn_from(const wire::PacketView& view) {
 }
 
 bool RcQp::predicts(Bytes frame, uint16_t port) const {
+  if (HeaderPrediction::is_middle(frame)) [[unlikely]] {
+    return prediction_.has_learned() && port == context_.header.port() && middles_awaited(context_, send_) > 0 &&
+           predicts_middle(frame, send_.window.una());
+  }
   return prediction_.has_learned(frame.size()) && port == context_.header.port() && takes_whole_send(context_, receive_) &&
          prediction_.matches(frame, receive_.expected);
 }
@@ -342,9 +351,22 @@ void RcQp::take_predicted(Instant now, Buffer* frame) {
                   HeaderPrediction::asks_for_acknowledgement(raw));
 }
 
+uint32_t RcQp::take_predicted(Instant now, std::span<Buffer* const> frames) {
+  return HeaderPrediction::is_middle(frames.front()->bytes()) ? take_predicted_middles(now, frames)
+                                                              : take_predicted_sends(now, frames);
+}
+
+void RcQp::count_predicted(uint32_t packets, uint64_t payload_bytes) {
+  RcStats& stats = context_.core.stats;
+  stats.packets_in += packets;
+  context_.counters.packets_in += packets;
+  stats.payload_bytes_in += payload_bytes;
+  context_.counters.payload_bytes_in += payload_bytes;
+}
+
 // What is said of the last of a row is what would have been said in the end, if it had been said of each: but for the first,
 // which may end a silence.
-uint32_t RcQp::take_predicted(Instant now, std::span<Buffer* const> frames) {
+uint32_t RcQp::take_predicted_sends(Instant now, std::span<Buffer* const> frames) {
   const auto most = static_cast<uint32_t>(std::min<size_t>(frames.size(), whole_messages_max()));
   uint64_t bytes = 0;
   uint32_t taken = 0;
@@ -356,16 +378,37 @@ uint32_t RcQp::take_predicted(Instant now, std::span<Buffer* const> frames) {
       after_request(now);
       send_.keepalive.on_heard(now);
     }
-  } while (taken < most && HeaderPrediction::may_match(frames[taken]->bytes()) && prediction_.has_learned(frames[taken]->size) &&
+  } while (taken < most && HeaderPrediction::is_send(frames[taken]->bytes()) && prediction_.has_learned(frames[taken]->size) &&
            prediction_.matches(frames[taken]->bytes(), receive_.expected));
   if (taken > 1) {
     after_request(now);
   }
-  RcStats& stats = context_.core.stats;
-  stats.packets_in += taken;
-  context_.counters.packets_in += taken;
-  stats.payload_bytes_in += bytes;
-  context_.counters.payload_bytes_in += bytes;
+  count_predicted(taken, bytes);
+  return taken;
+}
+
+bool RcQp::predicts_middle(Bytes frame, wire::Psn psn) const {
+  return frame.size() == HeaderPrediction::kHeaderBytes + context_.mtu_bytes + wire::kIcrcBytes &&
+         prediction_.matches_middle(frame, psn);
+}
+
+uint32_t RcQp::take_predicted_middles(Instant now, std::span<Buffer* const> frames) {
+  const auto most = static_cast<uint32_t>(std::min<size_t>(frames.size(), middles_awaited(context_, send_)));
+  const wire::Psn una = send_.window.una();
+  uint32_t taken = 1;
+  while (taken < most && HeaderPrediction::is_middle(frames[taken]->bytes()) &&
+         predicts_middle(frames[taken]->bytes(), una.plus(taken))) {
+    ++taken;
+  }
+  const uint16_t source_port = HeaderPrediction::source_port(frames.front()->data);
+  for (Buffer* frame : frames.first(taken)) {
+    frame->trim_front(HeaderPrediction::kHeaderBytes);
+    frame->size = context_.mtu_bytes;
+  }
+  take_middles(context_, send_, now, frames.first(taken), source_port);
+  send_.keepalive.on_heard(now);
+  count_predicted(taken, uint64_t{taken} * context_.mtu_bytes);
+  after_answer();
   return taken;
 }
 

@@ -136,8 +136,9 @@ class alignas(kCacheLineBytes) RcQp final : public verbs::QueuePair,
   [[nodiscard]] Status to_rtr(const RcConnect& connect);
   [[nodiscard]] Status to_rts();
   [[nodiscard]] bool on_packet(Instant now, const wire::PacketView& view, Buffer* frame, uint16_t port);
-  // The frame, which came in by `port`, is an intact SEND of one packet that can be executed at once: take_predicted() does with
-  // it what on_packet() would. False says nothing about it. Precondition: HeaderPrediction::may_match().
+  // The frame, which came in by `port`, is an intact SEND of one packet that can be executed at once, or the response that comes
+  // next, from the middle of a READ request: take_predicted() does with it what on_packet() would. False says nothing about it.
+  // Precondition: HeaderPrediction::may_match().
   [[nodiscard]] bool predicts(Bytes frame, uint16_t port) const;
   // Takes the first of `frames`, of which predicts() is true, and those right behind it of which it would be true in their turn:
   // all came in one burst by one port. Says how many.
@@ -161,7 +162,12 @@ class alignas(kCacheLineBytes) RcQp final : public verbs::QueuePair,
   [[nodiscard]] PacketOutcome on_first_request(Instant now, const wire::PacketView& view, Buffer* frame);
   [[nodiscard]] PacketOutcome dispatch(Instant now, const wire::PacketView& view, Buffer* frame);
   void after_request(Instant now);
+  void after_answer();
   [[nodiscard]] uint32_t whole_messages_max() const;
+  [[nodiscard]] bool predicts_middle(Bytes frame, wire::Psn psn) const;
+  [[nodiscard]] uint32_t take_predicted_sends(Instant now, std::span<Buffer* const> frames);
+  [[nodiscard]] uint32_t take_predicted_middles(Instant now, std::span<Buffer* const> frames);
+  void count_predicted(uint32_t packets, uint64_t payload_bytes);
   void take_predicted(Instant now, Buffer* frame);
   void learn_from(const wire::PacketView& view);
   [[nodiscard]] bool transmit_refusal(wire::TxBatch& batch);
