@@ -26,7 +26,7 @@ from pathlib import Path
 CALLS = (2000, 6000)
 HALVES = {"both": None, "gateway": "cw::bench::RpcPair::serve_gateway()"}
 KNOWN = Path(__file__).with_name("instructions.json")
-GATED = ("null_w32", "echo64_w4_c8", "tcp_echo64_w32", "null_w32 --general")
+GATED = ("null_w32", "echo64_w4_c8", "tcp_echo64_w32", "write16k_mtu1024", "null_w32 --general")
 DEARER = 0.02  # what another processor may add, whose C library copies another way
 CHEAPER = 0.05  # so much less is worth keeping
 CASES = ("null_w32", "echo64_w32", "echo64_w4_c8", "tcp_echo64_w32", "null_w1", "sink64k_mtu4096", "source64k_mtu4096")
