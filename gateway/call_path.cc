@@ -97,7 +97,7 @@ bool CallPath::answer_directly(Instant now, Connection& connection, uint32_t cou
   Chain reply;
   bool ran = true;
   for (uint32_t left = program != nullptr ? count : 0; left > 0; --left) {
-    const rpcrdma::CallContext& context = server.look_at_direct();
+    const rpcrdma::CallContext& context = left == count ? first : server.look_at_direct();  // once each
     if (rpcrdma::is_bench_callback(context)) [[unlikely]] {
       break;
     }
@@ -113,7 +113,6 @@ bool CallPath::answer_directly(Instant now, Connection& connection, uint32_t cou
     if (!ran) [[unlikely]] {
       break;
     }
-    ++use.replies;
     use.reply_bytes += reply.bytes();
     use.errors += refuses(reply) ? 1 : 0;
     if (!server.answer_direct(now, reply)) [[unlikely]] {
@@ -125,6 +124,7 @@ bool CallPath::answer_directly(Instant now, Connection& connection, uint32_t cou
     }
   }
   answered.clear();
+  use.replies = use.calls - (ran ? 0 : 1);
   if (use.calls > 0) [[likely]] {
     count_direct(connection, way, lane, use);
   }

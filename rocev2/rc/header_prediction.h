@@ -34,6 +34,10 @@ class HeaderPrediction {
   [[nodiscard]] static bool may_match(Bytes frame) { return is_of<wire::Opcode::kRcSendOnly>(frame) || is_middle(frame); }
   [[nodiscard]] static bool is_send(Bytes frame) { return is_of<wire::Opcode::kRcSendOnly>(frame); }
   [[nodiscard]] static bool is_middle(Bytes frame) { return is_of<wire::Opcode::kRcReadResponseMiddle>(frame); }
+  // Which of the two. Precondition: may_match().
+  [[nodiscard]] static bool is_response(const uint8_t* frame) {
+    return frame[kOpcode] == static_cast<uint8_t>(wire::Opcode::kRcReadResponseMiddle);
+  }
   [[nodiscard]] static verbs::Qpn destination(Bytes frame) { return verbs::Qpn(load_be24(frame.data() + kDestination)); }
 
   // The general path has executed this packet: a SEND Only, of whose kind packets may have so much payload.

@@ -328,7 +328,7 @@ void RcQp::learn_from(const wire::PacketView& view) {
 }
 
 bool RcQp::predicts(Bytes frame, uint16_t port) const {
-  if (HeaderPrediction::is_middle(frame)) [[unlikely]] {
+  if (HeaderPrediction::is_response(frame.data())) [[unlikely]] {
     return prediction_.has_learned() && port == context_.header.port() && middles_awaited(context_, send_) > 0 &&
            predicts_middle(frame, send_.window.una());
   }
@@ -352,8 +352,8 @@ void RcQp::take_predicted(Instant now, Buffer* frame) {
 }
 
 uint32_t RcQp::take_predicted(Instant now, std::span<Buffer* const> frames) {
-  return HeaderPrediction::is_middle(frames.front()->bytes()) ? take_predicted_middles(now, frames)
-                                                              : take_predicted_sends(now, frames);
+  return HeaderPrediction::is_response(frames.front()->data) ? take_predicted_middles(now, frames)
+                                                             : take_predicted_sends(now, frames);
 }
 
 void RcQp::count_predicted(uint32_t packets, uint64_t payload_bytes) {
