@@ -7,9 +7,11 @@
 //
 // An IPv6 client can have any address of its /64, which therefore counts as one address: whoever owns one cannot fill the table
 // with connections from it. Known addresses are a set-associative table of fixed size, keyed by a random word. The one of a set
-// that was heard of the longest ago makes room: connections are heard of at both ends of their life, since it is at the end of
-// one that a client comes back. What they may ask beyond the rates is bounded over all of them, too, and small: the burst of a network
-// is what may be half-open at a time, and whoever comes on top of that pushes out another.
+// that was heard of the longest ago makes room. A client is heard of when its connection begins and when it ends, which is when
+// it comes back.
+//
+// What known addresses may ask beyond the rates is bounded over all of them, too, and small: the burst of a network is what may
+// be half-open at a time, and whoever comes on top of that pushes out another.
 #pragma once
 
 #include <cstdint>

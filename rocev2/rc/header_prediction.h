@@ -5,8 +5,8 @@
 // at are those places: both lengths, the IPv4 checksum, the PSN, and the iCRC over everything. So there is no rule here that the
 // general path does not have, and nothing has been changed when a frame is given to it because it is another one.
 //
-// What lies in the middle of a response to a READ has the same headers, but for the opcode, where the peer asks and answers by one
-// UDP source port. So it is predicted by the same headers.
+// What lies in the middle of a response to a READ has the same headers but for the opcode, where the peer asks and answers from
+// one UDP source port. So it is predicted by the same headers.
 //
 // Only what is common is learned: IPv4, untagged, without padding, not marked by the network. All else never matches.
 #pragma once
@@ -48,7 +48,8 @@ class HeaderPrediction {
   // Something of which there are frames of this length.
   [[nodiscard]] bool has_learned(size_t frame_bytes) const { return frame_bytes <= frame_bytes_max_; }
   [[nodiscard]] bool has_learned() const { return frame_bytes_max_ > 0; }
-  // The frame is a whole SEND like the one learned, with this PSN, and intact. Preconditions: is_send(), has_learned() of its length.
+  // The frame is a whole SEND like the one learned, with this PSN, and intact. Preconditions: is_send(), has_learned() of its
+  // length.
   [[nodiscard]] bool matches(Bytes frame, wire::Psn expected) const;
   // The frame is a READ Response Middle with headers like the one learned, with this PSN, and intact. Preconditions: is_middle(),
   // has_learned().

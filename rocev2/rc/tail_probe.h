@@ -47,8 +47,8 @@ class TailProbe {
   void settle() { outstanding_ = false; }
   // The peer lives: the next probe waits no longer than the first.
   void restart_count() { count_ = 0; }
-  // None has been sent since the last progress, and nothing is left to be learned from earlier ones: on_progress() once is as good
-  // as many times.
+  // None has been sent since the last progress, and nothing is left to be learned from earlier ones: on_progress() once is as
+  // good as many times.
   [[nodiscard]] bool is_at_rest() const { return !outstanding_ && (count_ | patience_ | run_) == 0; }
   // So many times the wait before a probe is doubled.
   [[nodiscard]] uint8_t patience() const { return patience_; }
