@@ -14,7 +14,8 @@ ONLY: not all of these, but echo64_w1, echo64_w32 ...
   ..._cpu     seconds of CPU, user and system, that a process takes: for each GiB (bulk), for each million of calls (asleep)
   ..._busy    of the gateway's, those of its poll core's turns that found work: without the polling before it sleeps, and without
               a ratio, since nobody takes TCP's waiting apart
-  idle        bytes that the gateway's memory grows by for each connection that has made a call: VmRSS of 150 more connections
+  idle        bytes that the gateway's memory grows by for each connection that has made a call: VmRSS of 150 more connections,
+              in pages of 4 KiB: a huge page that is touched counts whole
 
 All with CRC and without (`_no_crc`). Everything that TCP does is the kernel's, on both sides of each ratio.
 
@@ -25,6 +26,7 @@ gateway itself costs stands in `gateway_cpu` and `gateway_busy`, beside the proc
 bench program's own work is in both: it makes the bytes of an answer and takes a checksum of all, and TCP's stream neither.
 """
 
+import ctypes
 import json
 import os
 import re
@@ -34,8 +36,9 @@ import statistics
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Callable, NamedTuple, Optional
+from typing import Any, Callable, Iterator, NamedTuple, Optional
 
 from link_lab import Daemon, Lab, LabError, Measured, Sample, gateway_config, row, run
 
@@ -198,7 +201,8 @@ class Bench:
         return count / seconds / 1e9, {"gateway_cpu": near / count * GIB, "client_cpu": far / count * GIB}
 
     def idle(self) -> Measured:
-        gateway = self.gateway(polls=False)
+        with without_huge_pages():
+            gateway = self.gateway(polls=False)
         try:
             alone = self.resident_with(gateway, 1)
             together = self.resident_with(gateway, IDLE_CONNECTIONS + 1)
@@ -221,6 +225,17 @@ class Bench:
         if load.returncode != 0:
             raise LabError(f"causeway-load with {connections} connections: exit status {load.returncode}: {output}")
         return int(re.findall(r"VmRSS:\s+(\d+) kB", status)[0]) * 1024
+
+
+@contextmanager
+def without_huge_pages() -> Iterator[None]:
+    """A program started meanwhile gets no transparent huge pages."""
+    prctl, set_thp_disable = ctypes.CDLL(None).prctl, 41
+    prctl(set_thp_disable, 1, 0, 0, 0)
+    try:
+        yield
+    finally:
+        prctl(set_thp_disable, 0, 0, 0, 0)
 
 
 def cpu_of(pid: int) -> float:
