@@ -246,6 +246,9 @@ uint32_t crc32_copy(uint32_t start, const uint8_t* raw, size_t count, uint8_t* o
     return crc32_wide<true>(start, raw, count, out);
   }
 #endif
+  if (count == 0) {
+    return start;
+  }
   std::memcpy(out, raw, count);
   return crc32(start, out, count);
 }
