@@ -9,10 +9,6 @@
 namespace cw::gateway {
 namespace {
 
-// Of replies that are made here and that the client has not got yet. Two of a megabyte keep the wire busy. To make more of them
-// ahead would push the bytes that are to be sent next out of the caches.
-constexpr uint64_t kRepliesAheadBytes = 2ULL << 20;
-
 ConnectionResult result_of(rpcrdma::EndpointFailure failure) {
   switch (failure) {
     case rpcrdma::EndpointFailure::kCallTimeout:
@@ -72,11 +68,6 @@ bool CallPath::answers_here(const Connection& connection) const {
   }
   const BackendOptions& backend = parts_.backends[only.backend];
   return backend.kind == BackendKind::kBuiltin && !backend.run_on_workers;
-}
-
-// Enough is made. What the client acknowledges brings its connection back here.
-bool CallPath::is_far_ahead(Connection& connection) const {
-  return connection.server->kept_reply_bytes() >= kRepliesAheadBytes && answers_here(connection);
 }
 
 // The calls of take_direct(): what pump() would do with each. False: it has to, with what is left.
@@ -172,7 +163,7 @@ void CallPath::pump(Instant now, Connection& connection) {
   ListNode<StalledTag>& stalled = connection;
   parts_.reverse.pass_outcomes(connection);
   const bool takes = takes_calls(connection);
-  while (takes && !stalled.is_linked() && !is_far_ahead(connection)) {
+  while (takes && !stalled.is_linked()) {
     if (!may_take_call(connection)) {
       stalled_.push_back(connection);
       break;

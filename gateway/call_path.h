@@ -70,7 +70,6 @@ class CallPath {
   void run_program(Instant now, Connection& connection, Lane& lane, rpcrdma::Call&& call);
   [[nodiscard]] bool takes_calls(const Connection& connection) const;
   [[nodiscard]] bool answers_here(const Connection& connection) const;
-  [[nodiscard]] bool is_far_ahead(Connection& connection) const;
   [[nodiscard]] bool answer_directly(Instant now, Connection& connection, uint32_t count);
   void count_direct(const Connection& connection, const ListenerLanes::Way& way, const Lane& lane, const ClientUse& use);
   void finish_opened(Instant now, Connection& connection, const Lane& lane, bool ran, Chain&& reply);

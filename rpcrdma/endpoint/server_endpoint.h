@@ -327,11 +327,6 @@ class ServerEndpoint : public ListNode<PullTag>,
   [[nodiscard]] uint32_t reverse_in_flight() const { return reverse_ == nullptr ? 0 : reverse_->in_flight(); }
   // Calls of the owner that have been answered, each with a record in ServerShared::done.
   [[nodiscard]] uint64_t calls_answered() const { return answered_; }
-  // Bytes of Buffers that replies keep until the client has acknowledged them; short replies keep none.
-  [[nodiscard]] uint64_t kept_reply_bytes() {
-    settle_replies();
-    return reply_bytes_;
-  }
   // The invariants of the class comment; for tests and simulation.
   [[nodiscard]] bool is_consistent() const;
 

@@ -365,23 +365,6 @@ TEST(Gateway, ShutsDownInOrder) {
   EXPECT_EQ(world.server->large.in_use(), 0u);
 }
 
-// Eight calls of a megabyte each are there at once. They are answered as fast as their replies leave, and no further ahead.
-TEST(Gateway, MakesLongRepliesAsTheyCanBeSent) {
-  constexpr uint64_t kReplyBytes = 1 << 20;
-  World world(options_for(BenchProcedure::kSource, kReplyBytes));
-  world.start();
-  uint64_t most = 0;
-  ASSERT_TRUE(world.run_until(Duration::seconds(30), [&most](World& w) {
-    most = std::max(most, w.server->gateway.reply_bytes());
-    return w.peer->driver.stats().calls >= 40;
-  }));
-  ASSERT_TRUE(world.finish());
-  EXPECT_EQ(failures(world.peer->driver.stats()), 0u);
-  EXPECT_GT(most, 2 * kReplyBytes);
-  EXPECT_LT(most, 3 * kReplyBytes);
-  expect_nothing_left(world);
-}
-
 TEST(Gateway, SurvivesASmallReplyPool) {
   WorldOptions options = options_for(BenchProcedure::kSource, 200'000);
   options.load.window = 16;
