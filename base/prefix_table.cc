@@ -14,6 +14,16 @@ constexpr uint32_t kIpv4Offset = 12;  // of an IPv4 address within its sixteen b
 
 }  // namespace
 
+IpAddress network_of(const IpAddress& address, uint32_t ipv4_bits, uint32_t ipv6_bits) {
+  IpAddress network = address;
+  const uint32_t bits = address.is_v4() ? kIpv4Offset * 8 + ipv4_bits : ipv6_bits;
+  for (uint32_t byte = 0; byte < network.raw.size(); ++byte) {
+    const uint32_t kept = std::clamp<uint32_t>(bits > byte * 8 ? bits - byte * 8 : 0, 0, 8);
+    network.raw[byte] = static_cast<uint8_t>(network.raw[byte] & (0xff00u >> kept));
+  }
+  return network;
+}
+
 PrefixTable::PrefixTable(const PrefixLimits& limits, RandomSource& random)
     : limits_(limits),
       hash_key_(random.next_u64()),
@@ -24,7 +34,7 @@ PrefixTable::PrefixTable(const PrefixLimits& limits, RandomSource& random)
 }
 
 PrefixTable::Index PrefixTable::find(Instant now, const IpAddress& address, uint32_t way) {
-  const IpAddress network = network_of(address);
+  const IpAddress network = network_of(address, limits_.ipv4_bits, limits_.ipv6_bits);
   const Index first = set_of(network, way) * kWays;
   Index place = shared();
   for (Index at = first; at < first + kWays; ++at) {
@@ -100,16 +110,6 @@ void PrefixTable::leave_rank(Index index) {
 uint32_t PrefixTable::half_open_count() const {
   return std::accumulate(entries_.begin(), entries_.end(), 0u,
                          [](uint32_t sum, const Entry& entry) { return sum + entry.half_open; });
-}
-
-IpAddress PrefixTable::network_of(const IpAddress& address) const {
-  IpAddress network = address;
-  const uint32_t bits = address.is_v4() ? kIpv4Offset * 8 + limits_.ipv4_bits : limits_.ipv6_bits;
-  for (uint32_t byte = 0; byte < network.raw.size(); ++byte) {
-    const uint32_t kept = std::clamp<uint32_t>(bits > byte * 8 ? bits - byte * 8 : 0, 0, 8);
-    network.raw[byte] = static_cast<uint8_t>(network.raw[byte] & (0xff00u >> kept));
-  }
-  return network;
 }
 
 uint32_t PrefixTable::set_of(const IpAddress& network, uint32_t way) const {

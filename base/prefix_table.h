@@ -34,6 +34,9 @@ struct PrefixLimits {
   uint32_t prefix_max = 1024;
 };
 
+// The first bits of the address, the others zero. 0..32 bits of IPv4, 0..128 of IPv6.
+[[nodiscard]] IpAddress network_of(const IpAddress& address, uint32_t ipv4_bits, uint32_t ipv6_bits);
+
 class PrefixTable {
  public:
   // An entry, as long as it holds half-open connections or until the next call of find().
@@ -80,7 +83,6 @@ class PrefixTable {
     TokenBucket requests;
     TokenBucket answers;
   };
-  [[nodiscard]] IpAddress network_of(const IpAddress& address) const;
   [[nodiscard]] uint32_t set_of(const IpAddress& network, uint32_t way) const;
   // Everybody who found no place.
   [[nodiscard]] Index shared() const { return capacity(); }

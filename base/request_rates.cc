@@ -6,16 +6,11 @@
 #include "base/keyed_hash.h"
 
 namespace cw {
-
 namespace {
 
 // What one client may have of addresses.
 IpAddress known_as(const IpAddress& client) {
-  IpAddress out = client;
-  if (!client.is_v4()) {
-    std::ranges::fill(std::span(out.raw).last<8>(), uint8_t{0});
-  }
-  return out;
+  return network_of(client, 32, 64);
 }
 
 }  // namespace
@@ -30,8 +25,7 @@ uint32_t RequestRates::set_of(const IpAddress& address) const {
   return static_cast<uint32_t>(hash_of(hash_key_, address, 0)) % (kKnownMax / kWays) * kWays;
 }
 
-RequestRates::Known* RequestRates::find(const IpAddress& client) {
-  const IpAddress address = known_as(client);
+RequestRates::Known* RequestRates::find(const IpAddress& address) {
   for (Known& each : std::span(known_).subspan(set_of(address), kWays)) {
     if (each.used && each.address == address) {
       return &each;
@@ -45,18 +39,18 @@ RequestVerdict RequestRates::take(Instant now, const IpAddress& client, PrefixTa
   if (prefix_may && all_.take(now)) {
     return RequestVerdict::kTaken;
   }
-  if (Known* known = find(client); known != nullptr && known->requests.take(now) && all_known_.take(now)) {
+  if (Known* known = find(known_as(client)); known != nullptr && known->requests.take(now) && all_known_.take(now)) {
     return RequestVerdict::kTaken;
   }
   return prefix_may ? RequestVerdict::kRate : RequestVerdict::kPrefixRate;
 }
 
 void RequestRates::know(Instant now, const IpAddress& client) {
-  if (Known* known = find(client); known != nullptr) {
+  const IpAddress address = known_as(client);
+  if (Known* known = find(address); known != nullptr) {
     known->last = now;
     return;
   }
-  const IpAddress address = known_as(client);
   const std::span<Known> set = std::span(known_).subspan(set_of(address), kWays);
   // One that is unused has been heard of before any other.
   Known& place = *std::ranges::min_element(set, {}, [](const Known& each) { return each.used ? each.last.to_ns() : -1; });

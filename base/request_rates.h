@@ -61,7 +61,7 @@ class RequestRates {
   // The first place of its set.
   [[nodiscard]] uint32_t set_of(const IpAddress& address) const;
   // nullptr: it has had no connection lately.
-  [[nodiscard]] Known* find(const IpAddress& client);
+  [[nodiscard]] Known* find(const IpAddress& address);
 
   uint64_t hash_key_;
   TokenBucket all_;

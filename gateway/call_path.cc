@@ -87,8 +87,9 @@ bool CallPath::answer_directly(Instant now, Connection& connection, uint32_t cou
   Chain answered;             // messages, which go back to their pool together
   Chain reply;
   bool ran = true;
+  // Each is looked at once: the first has been.
   for (uint32_t left = program != nullptr ? count : 0; left > 0; --left) {
-    const rpcrdma::CallContext& context = left == count ? first : server.look_at_direct();  // once each
+    const rpcrdma::CallContext& context = left == count ? first : server.look_at_direct();
     if (rpcrdma::is_bench_callback(context)) [[unlikely]] {
       break;
     }

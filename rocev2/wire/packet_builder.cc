@@ -133,6 +133,14 @@ void copy_payload(Buffer& head, const PayloadCursor& payload) {
   }
 }
 
+// Padding and iCRC behind what `icrc` covers so far. Says how many bytes that is.
+uint32_t write_trailer(uint8_t* out, Icrc icrc, uint8_t pad_count) {
+  std::memset(out, 0, pad_count);
+  icrc.update({out, pad_count});
+  store_le32(out + pad_count, icrc.value());
+  return pad_count + kIcrcBytes;
+}
+
 void attach_payload(TxPacket& packet, const PathHeader& path, const Runs& runs, uint8_t pad_count) {
   packet.pieces = runs.pieces;
   packet.piece_count = runs.count;
@@ -140,10 +148,7 @@ void attach_payload(TxPacket& packet, const PathHeader& path, const Runs& runs, 
   for (uint32_t i = 0; i < runs.count; ++i) {
     icrc.update({runs.pieces[i].data, runs.pieces[i].size});
   }
-  std::memset(packet.trailer.data(), 0, pad_count);
-  icrc.update({packet.trailer.data(), pad_count});
-  store_le32(packet.trailer.data() + pad_count, icrc.value());
-  packet.trailer_bytes = pad_count + kIcrcBytes;
+  packet.trailer_bytes = write_trailer(packet.trailer.data(), icrc, pad_count);
 }
 
 }  // namespace
@@ -325,10 +330,7 @@ void build_packet(TxPacket& packet, const PathHeader& path, uint16_t ip_identifi
     // So much may lie in no near cache: it is read once.
     Icrc icrc(covered(packet, path));
     icrc.update_copying(payload, out);
-    std::memset(out + payload_bytes, 0, pad_count);
-    icrc.update({out + payload_bytes, pad_count});
-    store_le32(out + payload_bytes + pad_count, icrc.value());
-    head.size += payload_bytes + pad_count + kIcrcBytes;
+    head.size += payload_bytes + write_trailer(out + payload_bytes, icrc, pad_count);
     return;
   }
   if (!payload.empty()) {

@@ -133,8 +133,8 @@ class LoneQp {
     return another;
   }
 
-  // A packet of the peer arrives. True when its buffer was kept.
-  bool receive(const Inbound& inbound) {
+  // A packet of the peer, with this IPv4 identification.
+  wire::TxPacket packet_of(const Inbound& inbound, uint16_t identification) {
     wire::TxPacket packet;
     packet.head = pool.allocate_one();
     wire::Bth bth;
@@ -145,7 +145,12 @@ class LoneQp {
     bth.migration_request = inbound.migration_request;
     bth.pkey = inbound.pkey;
     bth.destination = qp->local_qpn();
-    wire::build_packet(packet, wire::PathHeader(inbound.path), 1, bth, inbound.extensions, Bytes(inbound.payload));
+    wire::build_packet(packet, wire::PathHeader(inbound.path), identification, bth, inbound.extensions, Bytes(inbound.payload));
+    return packet;
+  }
+  // It arrives. True when its buffer was kept.
+  bool receive(const Inbound& inbound) {
+    wire::TxPacket packet = packet_of(inbound, 1);
     if (inbound.marked) {
       sim::mark_ipv4(MutableBytes(packet.head->data, packet.head->size));
     }

@@ -133,17 +133,7 @@ struct End : LoneQp {
     return took ? "taken" : !view.ok() ? std::string(wire::to_string(view.error())) : intact ? "not taken" : "iCRC";
   }
   Frame frame_of(const Inbound& inbound) {
-    wire::TxPacket packet;
-    packet.head = pool.allocate_one();
-    wire::Bth bth;
-    bth.opcode = inbound.opcode;
-    bth.psn = Psn(inbound.psn);
-    bth.ack_request = inbound.ack_request;
-    bth.solicited = inbound.solicited;
-    bth.pkey = inbound.pkey;
-    bth.destination = qp->local_qpn();
-    wire::build_packet(packet, wire::PathHeader(inbound.path), static_cast<uint16_t>(inbound.psn), bth, inbound.extensions,
-                       Bytes(inbound.payload));
+    const wire::TxPacket packet = packet_of(inbound, static_cast<uint16_t>(inbound.psn));
     Frame frame = packet.raw();
     release_buffers(packet.head);
     return frame;
