@@ -79,7 +79,7 @@ void ConnectionTable::prefetch(std::span<const uint64_t> links) const {
   }
   for (const uint64_t link : links) {
     if (const Connection* connection = connections_[slot_of(LinkId(link))]) {
-      prefetch_range(connection, &connection->id);  // what comes behind serves handshakes
+      connection->prefetch();
     }
   }
 }

@@ -288,7 +288,7 @@ bool Gateway::serve(Instant now, const verbs::ReadyQueuePair& ready) {
   if (connection == nullptr || connection->qp != ready.queue_pair) {
     return true;  // gone, and whatever it had to say with it
   }
-  if (!connection->server) [[unlikely]] {
+  if (!connection->has_place) [[unlikely]] {  // and no endpoint
     return false;
   }
   path_.serve(now, *connection);

@@ -12,8 +12,9 @@ constexpr uint32_t kViews = 65536;
 constexpr uint32_t kSmallViews = 2048;
 constexpr uint32_t kLargeBytes = 32768;
 constexpr uint32_t kSmallLargeBytes = 8192;
-constexpr uint32_t kCrowd = 500;      // connections, above which the limits of ordinary gateways would hold them up
-constexpr uint32_t kFrameRoom = 160;  // headers and iCRC around the payload
+constexpr uint32_t kCrowd = 500;        // connections, above which the limits of ordinary gateways would hold them up
+constexpr uint32_t kCrowdMails = 4096;  // of its connection manager at once; who finds no room says it again
+constexpr uint32_t kFrameRoom = 160;    // headers and iCRC around the payload
 
 uint32_t views_of(const WorldOptions& options) {
   return options.views > 0 ? options.views : options.small_tables ? kSmallViews : kViews;
@@ -70,7 +71,7 @@ void allow_crowd(uint32_t count, cm::CmOptions& cm) {
   const RateLimit rate{.per_second = 1'000'000, .burst = count};
   cm.half_open_max = count;
   cm.prefix.half_open_max = count;
-  cm.transmit_queue_max = count;
+  cm.transmit_queue_max = std::min(count, kCrowdMails);
   cm.request_rate = rate;
   cm.answer_rate = rate;
   cm.prefix.request_rate = rate;

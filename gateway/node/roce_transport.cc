@@ -55,8 +55,7 @@ RoceTransport::RoceTransport(const RoceOptions& options, Node& node, RandomSourc
       node_(node),
       random_(random),
       records_(options.connections_max + 1),  // one request is undecided at a time
-      by_cm_id_(options.connections_max + 1, random.next_u64()),
-      timers_(options.connections_max) {
+      by_cm_id_(options.connections_max + 1, random.next_u64()) {
   free_records_.reserve(records_.size());
   for (auto slot = static_cast<uint32_t>(records_.size()); slot > 0; --slot) {
     free_records_.push_back(slot - 1);

@@ -21,8 +21,9 @@ bool says_that_was_sent(const verbs::Completion& completion) {
 bool ServerEndpoint::may_answer_directly() const {
   const BackendShares* backends = options_.backends;
   return shared_.express && !failed_ && reverse_ == nullptr && in_flight_ == 0 &&
-         (backlog_ == nullptr || backlog_->waiting.empty()) && refused_xids_.empty() && !in_order_ && share_.reply_bytes == 0 &&
-         grant_ >= credits_ && rates() == nullptr && (backends == nullptr || backends->programs.empty()) && !qp_.in_error();
+         (backlog_ == nullptr || backlog_->waiting.empty()) && (aftermath_ == nullptr || aftermath_->refused_xids.empty()) &&
+         !in_order_ && share_.reply_bytes == 0 && grant_ >= credits_ && rates() == nullptr &&
+         (backends == nullptr || backends->programs.empty()) && !qp_.in_error();
 }
 
 // acquire_slot() would find nothing scarce, so many times, and no credit would be exceeded.

@@ -40,6 +40,7 @@ ServerShared::ServerShared(uint32_t calls_in_flight_max, BufferPool& buffer_pool
       pool(buffer_pool),
       header_bytes_max(buffer_pool.buffer_bytes()),
       done(calls_in_flight_max),
+      held_replies(calls_in_flight_max),
       pull_units_max(units_max) {}
 
 ServerShared::~ServerShared() = default;
@@ -74,8 +75,9 @@ ServerEndpoint::ServerEndpoint(ServerShared& shared, verbs::QueuePair& qp, const
       credits_(std::clamp(options.credits, 1u, kCreditsMax)),
       grant_(credits_),
       prediction_(shared.predictions.join()),
-      options_(options),
-      share_(options.share == nullptr ? own_share_ : *options.share) {
+      own_share_(options.share == nullptr ? std::make_unique<ClientShare>() : nullptr),
+      share_(own_share_ != nullptr ? *own_share_ : *options.share),
+      options_(options) {
   options_.reads_in_flight_max = std::max(options_.reads_in_flight_max, 1u);
   rate_waiter_.owner = options.connection;
   count_granted(credits_);
@@ -84,7 +86,10 @@ ServerEndpoint::ServerEndpoint(ServerShared& shared, verbs::QueuePair& qp, const
 ServerEndpoint::~ServerEndpoint() {
   fail();
   shared_.predictions.leave(prediction_);
-  for (const UnitsLeft& left : units_left_) {
+  if (aftermath_ == nullptr) {
+    return;
+  }
+  for (const Aftermath::UnitsLeft& left : aftermath_->units_left) {
     shared_.return_units(share_, left.backend, left.units);
   }
 }
@@ -109,20 +114,32 @@ void ServerEndpoint::set_grant(uint32_t credits) {
   credits_ = grant_;
 }
 
+ServerEndpoint::Aftermath& ServerEndpoint::aftermath() {
+  if (aftermath_ == nullptr) {
+    aftermath_ = std::make_unique<Aftermath>();
+  }
+  return *aftermath_;
+}
+
 void ServerEndpoint::refuse_xid(uint32_t xid) {
-  if (refused_xids_.size() < kRefusedXidsMax) {
-    refused_xids_.push_back(xid);
+  std::vector<uint32_t>& refused = aftermath().refused_xids;
+  if (refused.size() < kRefusedXidsMax) {
+    refused.push_back(xid);
   }
 }
 
 // True once for each.
 bool ServerEndpoint::is_refused(uint32_t xid) {
-  const auto found = std::find(refused_xids_.begin(), refused_xids_.end(), xid);
-  if (found == refused_xids_.end()) {
+  if (aftermath_ == nullptr) {
     return false;
   }
-  *found = refused_xids_.back();
-  refused_xids_.pop_back();
+  std::vector<uint32_t>& refused = aftermath_->refused_xids;
+  const auto found = std::ranges::find(refused, xid);
+  if (found == refused.end()) {
+    return false;
+  }
+  *found = refused.back();
+  refused.pop_back();
   return true;
 }
 
@@ -379,7 +396,7 @@ void ServerEndpoint::accept(Instant now, Instant begun, ServerCall& call, Chain&
     fail();
     return;
   }
-  if (!refused_xids_.empty() && check.verdict == Verdict::kCall && is_refused(call.xid)) {
+  if (aftermath_ != nullptr && check.verdict == Verdict::kCall && is_refused(call.xid)) {
     ++shared_.stats.refused_again;
     refuse(call, ReplyForm::kErrorChunk);
     return;
@@ -557,6 +574,7 @@ void ServerEndpoint::fail(EndpointFailure why) {
     }
   }
   count_reply_bytes(0 - reply_bytes_);  // of replies that were not acknowledged
+  holdings_.clear(shared_.held_replies);
   in_flight_ = 0;
   taken_ = 0;
   ready_calls_ = 0;

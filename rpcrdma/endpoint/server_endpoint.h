@@ -23,6 +23,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -30,6 +31,7 @@
 
 #include "base/buffer.h"
 #include "base/intrusive_list.h"
+#include "base/prefetch.h"
 #include "base/ring.h"
 #include "base/time.h"
 #include "rpcrdma/endpoint/call_prediction.h"
@@ -129,6 +131,7 @@ struct ServerShared {
   // polled calls offer room for. One client may have as much of them as is free. One call of each client is always polled.
   uint64_t reply_bytes_max = UINT64_MAX;
   uint64_t reply_bytes = 0;
+  Slab<ReplyHoldings::Entry> held_replies;  // as many as calls in flight
   [[nodiscard]] bool may_keep(const ClientShare& client, const BackendShare* backend, uint64_t bytes) const {
     return is_within_free(client.reply_bytes, bytes, reply_bytes, reply_bytes_max) &&
            (client.reply_bytes == 0 || backend == nullptr ||
@@ -310,7 +313,9 @@ class ServerEndpoint : public ListNode<PullTag>,
   static constexpr uint32_t kRefusedXidsMax = 8;
   void refuse_xid(uint32_t xid);
   // The call that this connection broke at: the client refused an RDMA operation on its memory.
-  [[nodiscard]] std::optional<uint32_t> broken_xid() const { return broken_xid_; }
+  [[nodiscard]] std::optional<uint32_t> broken_xid() const {
+    return aftermath_ == nullptr ? std::nullopt : aftermath_->broken_xid;
+  }
   // Calls received and not yet answered, those that wait for a slot included.
   [[nodiscard]] uint32_t calls_in_flight() const { return in_flight_ + (backlog_ == nullptr ? 0 : backlog_->waiting.size()); }
   // Of these, polled by the owner and not yet answered by a posted reply.
@@ -327,6 +332,8 @@ class ServerEndpoint : public ListNode<PullTag>,
   [[nodiscard]] uint32_t reverse_in_flight() const { return reverse_ == nullptr ? 0 : reverse_->in_flight(); }
   // Calls of the owner that have been answered, each with a record in ServerShared::done.
   [[nodiscard]] uint64_t calls_answered() const { return answered_; }
+  // What every call looks at, of the endpoint at this place, if there is one.
+  static void prefetch(const void* place);
   // The invariants of the class comment; for tests and simulation.
   [[nodiscard]] bool is_consistent() const;
 
@@ -470,8 +477,39 @@ class ServerEndpoint : public ListNode<PullTag>,
            (reverse_ == nullptr || !reverse_->has_waiting());
   }
 
-  // What every call looks at comes first, so that it lies in few cache lines: with thousands of connections they are what a call
-  // costs.
+  // Messages that wait for a slot. Made when the first has to wait.
+  struct Backlog {
+    struct Message {
+      uint32_t bytes = 0;
+      Instant begun;  // as Call::received
+      BackendShare* share = nullptr;
+    };
+    explicit Backlog(uint32_t messages_max) : waiting(messages_max) {}
+    Chain messages;  // one behind the other
+    Ring<Message> waiting;
+    SlotWaiter waiter;
+  };
+  // Of calls that ended badly, on this connection or the client's last one. Made when there is one.
+  struct Aftermath {
+    // Of calls that were polled when the endpoint failed; nobody has taken them.
+    struct UnitsLeft {
+      CallId call;
+      BackendShare* backend = nullptr;
+      uint64_t units = 0;
+    };
+    std::vector<uint32_t> refused_xids;
+    std::vector<UnitsLeft> units_left;
+    std::optional<uint32_t> broken_xid;
+  };
+  [[nodiscard]] Aftermath& aftermath();
+
+  // Seldom looked at, and in front because the lists that an endpoint can be in are.
+  RateWaiter rate_waiter_;
+  IntrusiveList<ServerCall, QueueTag> unadmitted_;  // wait for their share of the budget or for the rates, oldest first
+  Instant read_progress_;                           // when an RDMA Read last completed, or the first of them was posted
+
+  // What every call looks at lies together, from here up to the owner's numbers in `options_`: with thousands of connections the
+  // cache lines are what a call costs. prefetch() counts them.
   ServerShared& shared_;
   verbs::QueuePair& qp_;
   SendWindow window_;
@@ -494,52 +532,39 @@ class ServerEndpoint : public ListNode<PullTag>,
   uint64_t answered_ = 0;
   Instant retry_at_ = Instant::never();
   Instant replies_watched_until_ = Instant::never();  // then the first replies_watched_ works have to be done; never: no watch
-  uint64_t replies_watched_ = 0;
-  uint64_t reply_bytes_ = 0;                // of share_.reply_bytes: this connection's
+  std::unique_ptr<ClientShare> own_share_;            // of a connection that is a client of its own; else nullptr
+  ClientShare& share_;
   std::unique_ptr<ReverseCaller> reverse_;  // nullptr until enabled
-  // Messages that wait for a slot. Made when the first has to wait.
-  struct Backlog {
-    struct Message {
-      uint32_t bytes = 0;
-      Instant begun;  // as Call::received
-      BackendShare* share = nullptr;
-    };
-    explicit Backlog(uint32_t messages_max) : waiting(messages_max) {}
-    Chain messages;  // one behind the other
-    Ring<Message> waiting;
-    SlotWaiter waiter;
-  };
   std::unique_ptr<Backlog> backlog_;
+  std::unique_ptr<Aftermath> aftermath_;
   IntrusiveList<ServerCall, ArrivalTag> calls_;    // in flight with all their data, the first to get them first
   IntrusiveList<ServerCall, ArrivalTag> pulling_;  // in flight without, in the order of arrival
   IntrusiveList<ServerCall, QueueTag> ready_;
   IntrusiveList<ServerCall, QueueTag> replying_;
-  std::vector<uint32_t> refused_xids_;
+  uint64_t replies_watched_ = 0;
+  uint64_t reply_bytes_ = 0;  // of share_.reply_bytes: this connection's
   ServerOptions options_;
 
-  IntrusiveList<ServerCall, QueueTag> unadmitted_;  // wait for their share of the budget or for the rates, oldest first
-  RateWaiter rate_waiter_;
-  bool has_rate_turn_ = false;                    // for one call
+  bool has_rate_turn_ = false;    // for one call
+  uint32_t reads_in_flight_ = 0;  // RDMA Reads posted and not completed
+  uint64_t read_bytes_in_flight_ = 0;
   IntrusiveList<ServerCall, QueueTag> reading_;   // with read segments to post
   IntrusiveList<ServerCall, QueueTag> splicing_;  // wait for memory
-  uint32_t reads_in_flight_ = 0;                  // RDMA Reads posted and not completed
-  Instant read_progress_;                         // when one last completed, or the first of them was posted
   Instant pull_progress_;                         // when a call of pulling_ last came further
   uint64_t unread_bytes_ = 0;                     // of calls that were begun: not answered yet
   Instant pull_end_;                              // at kReadBytesPerSecondMin they are all there by then
   Instant slow_at_ = Instant::never();            // when to look whether the oldest of these calls is slow
   ReplyHoldings holdings_;                        // of reply_bytes_, the replies that are posted
-  ClientShare own_share_;
-  ClientShare& share_;
-  std::optional<uint32_t> broken_xid_;
-  uint64_t read_bytes_in_flight_ = 0;
-  // Of calls that were polled when the endpoint failed; nobody has taken them.
-  struct UnitsLeft {
-    CallId call;
-    BackendShare* backend = nullptr;
-    uint64_t units = 0;
-  };
-  std::vector<UnitsLeft> units_left_;
 };
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Winvalid-offsetof"  // compilers that we have support it
+inline void ServerEndpoint::prefetch(const void* place) {
+  constexpr size_t kBegin = offsetof(ServerEndpoint, window_);
+  constexpr size_t kEnd = offsetof(ServerEndpoint, options_) + offsetof(ServerOptions, credits);
+  static_assert((kEnd - 1) / kCacheLineBytes - kBegin / kCacheLineBytes < 5, "a call would cost a line more");
+  prefetch_range(static_cast<const char*>(place) + kBegin, static_cast<const char*>(place) + kEnd);
+}
+#pragma GCC diagnostic pop
 
 }  // namespace cw::rpcrdma

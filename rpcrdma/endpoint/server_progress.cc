@@ -137,10 +137,10 @@ void ServerEndpoint::note_broken(const verbs::Completion& completion) {
     return;
   }
   if (completion.opcode == verbs::WcOpcode::kRdmaWrite) {
-    broken_xid_ = static_cast<uint32_t>(completion.id.value());
+    aftermath().broken_xid = static_cast<uint32_t>(completion.id.value());
   } else if (completion.opcode == verbs::WcOpcode::kRdmaRead) {
     if (const ServerCall* call = shared_.calls->find(call_of(completion.id)); call != nullptr && call->endpoint == this) {
-      broken_xid_ = call->xid;
+      aftermath().broken_xid = call->xid;
     }
   }
 }
@@ -417,12 +417,12 @@ void ServerEndpoint::set_reply_bytes(ServerCall& call, uint64_t bytes) {
 void ServerEndpoint::hold_reply(ServerCall& call) {
   settle_replies();
   count_for_backend(call, 0 - call.reply_bytes);
-  holdings_.add(window_.posted(), std::exchange(call.reply_bytes, 0));
+  holdings_.add(shared_.held_replies, window_.posted(), std::exchange(call.reply_bytes, 0));
 }
 
 void ServerEndpoint::settle_replies() {
   if (reply_bytes_ > 0) {
-    count_reply_bytes(0 - holdings_.settle(window_.done()));
+    count_reply_bytes(0 - holdings_.settle(shared_.held_replies, window_.done()));
   }
 }
 
@@ -445,12 +445,16 @@ void ServerEndpoint::return_units(ServerCall& call) {
 
 // The owner may still hold the call's message, because the backend takes nothing. Its buffers are not free for others yet.
 void ServerEndpoint::leave_units(ServerCall& call) {
-  units_left_.push_back({.call = call.id(), .backend = call.share, .units = std::exchange(call.pulled_units, 0)});
+  aftermath().units_left.push_back({.call = call.id(), .backend = call.share, .units = std::exchange(call.pulled_units, 0)});
 }
 
 uint32_t ServerEndpoint::take_units(CallId id, BackendShare& backend) {
-  const auto found = std::ranges::find(units_left_, id, &UnitsLeft::call);
-  if (found == units_left_.end()) {
+  if (aftermath_ == nullptr) {
+    return 0;
+  }
+  std::vector<Aftermath::UnitsLeft>& left = aftermath_->units_left;
+  const auto found = std::ranges::find(left, id, &Aftermath::UnitsLeft::call);
+  if (found == left.end()) {
     return 0;
   }
   const uint64_t units = found->units;
@@ -458,8 +462,8 @@ uint32_t ServerEndpoint::take_units(CallId id, BackendShare& backend) {
     found->backend->pulled_units -= units;
   }
   backend.pulled_units += units;
-  *found = units_left_.back();
-  units_left_.pop_back();
+  *found = left.back();
+  left.pop_back();
   return static_cast<uint32_t>(units);
 }
 
