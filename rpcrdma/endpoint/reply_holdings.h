@@ -1,9 +1,10 @@
 // Replies that were posted and not acknowledged: how many bytes of Buffers they keep from everybody else.
 //
 // The transport is asked how much of what was posted is done (SendWindow::done). Work ends in the order posted: what was posted
-// first is given up first. An endpoint has room for one of them, and takes entries for the others from a slab that all endpoints
-// of a core share: few have any. Where there is none left, or it has enough, one entry stands for several replies, and their
-// bytes are given up together.
+// first is given up first. An endpoint has room for two of them, and takes entries for the others from a slab that all endpoints
+// of a core share: few have any. Where there is none left, or it has enough, the newest stands for several replies, and their
+// bytes are given up together. Whoever takes all of the slab cannot stop the others: what waits in an endpoint's own entry is given
+// up, and the newest takes its place.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +16,10 @@ namespace cw::rpcrdma {
 
 class ReplyHoldings {
  public:
+  ReplyHoldings() = default;
+  ReplyHoldings(const ReplyHoldings&) = delete;
+  ReplyHoldings& operator=(const ReplyHoldings&) = delete;
+
   struct Entry {
     uint64_t until = 0;
     uint64_t bytes = 0;
@@ -23,16 +28,15 @@ class ReplyHoldings {
 
   // A reply that is over when `until` works are done holds `bytes`, more than 0.
   void add(Slab<Entry>& entries, uint64_t until, uint64_t bytes) {
-    if (newest_.bytes > 0 && older_count_ < kOlderMax) {
-      if (Entry* entry = entries.create(newest_); entry != nullptr) {
-        (oldest_ == nullptr ? oldest_ : newest_of_older_->next) = entry;
-        newest_of_older_ = entry;
-        ++older_count_;
-        newest_.bytes = 0;
-      }
+    Entry* entry = newest_bytes_ > 0 && older_count_ < kOlderMax ? take_entry(entries) : nullptr;
+    if (entry != nullptr) {
+      *entry = {.until = newest_until_, .bytes = std::exchange(newest_bytes_, 0)};
+      (oldest_ == nullptr ? oldest_ : newest_of_older_->next) = entry;
+      newest_of_older_ = entry;
+      ++older_count_;
     }
-    newest_.until = until;
-    newest_.bytes += bytes;
+    newest_until_ = until;
+    newest_bytes_ += bytes;
   }
   // So many works are done: what has ended since the last time.
   [[nodiscard]] uint64_t settle(Slab<Entry>& entries, uint64_t done) {
@@ -41,8 +45,8 @@ class ReplyHoldings {
       bytes += oldest_->bytes;
       give_back_oldest(entries);
     }
-    if (oldest_ == nullptr && newest_.until <= done) {
-      bytes += std::exchange(newest_.bytes, 0);
+    if (oldest_ == nullptr && newest_until_ <= done) {
+      bytes += std::exchange(newest_bytes_, 0);
     }
     return bytes;
   }
@@ -51,18 +55,24 @@ class ReplyHoldings {
     while (oldest_ != nullptr) {
       give_back_oldest(entries);
     }
-    newest_.bytes = 0;
+    newest_bytes_ = 0;
   }
 
  private:
   static constexpr uint32_t kOlderMax = 31;
 
+  [[nodiscard]] Entry* take_entry(Slab<Entry>& entries) { return oldest_ == nullptr ? &own_ : entries.create(); }
   void give_back_oldest(Slab<Entry>& entries) {
-    entries.destroy(std::exchange(oldest_, oldest_->next));
+    Entry* entry = std::exchange(oldest_, oldest_->next);
+    if (entry != &own_) {
+      entries.destroy(entry);
+    }
     --older_count_;
   }
 
-  Entry newest_;                      // of 0 bytes: there is none
+  uint64_t newest_until_ = 0;
+  uint64_t newest_bytes_ = 0;         // 0: there is none
+  Entry own_;                         // the first of those before it, when there was none yet
   Entry* oldest_ = nullptr;           // of those before it
   Entry* newest_of_older_ = nullptr;  // valid when there is an oldest
   uint32_t older_count_ = 0;
