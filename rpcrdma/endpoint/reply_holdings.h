@@ -3,8 +3,8 @@
 // The transport is asked how much of what was posted is done (SendWindow::done). Work ends in the order posted: what was posted
 // first is given up first. An endpoint has room for two of them, and takes entries for the others from a slab that all endpoints
 // of a core share: few have any. Where there is none left, or it has enough, the newest stands for several replies, and their
-// bytes are given up together. Whoever takes all of the slab cannot stop the others: what waits in an endpoint's own entry is given
-// up, and the newest takes its place.
+// bytes are given up together. Whoever takes all of the slab cannot stop the others: what waits in an endpoint's own entry is
+// given up, and the newest takes its place.
 #pragma once
 
 #include <cstdint>
