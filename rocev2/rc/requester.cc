@@ -119,13 +119,16 @@ void build_request(QpContext& context, const SendState& state, const SendCursor&
   context.counters.payload_bytes_out += bytes;
 }
 
-void count_packet(QpContext& context, bool again) {
-  ++context.core.stats.packets_out;
-  ++context.counters.packets_out;
-  if (again) {
-    ++context.core.stats.packets_retransmitted;
-    ++context.counters.packets_retransmitted;
+void count_packets(QpContext& context, uint32_t packets, uint32_t again) {
+  context.core.stats.packets_out += packets;
+  context.counters.packets_out += packets;
+  if (again > 0) {
+    context.core.stats.packets_retransmitted += again;
+    context.counters.packets_retransmitted += again;
   }
+}
+void count_packet(QpContext& context, bool again) {
+  count_packets(context, 1, again ? 1 : 0);
 }
 
 // The packet has been built: moves cursor, PSNs and what is outstanding over it.
@@ -148,13 +151,21 @@ bool goes_in_place(const QpContext& context, const SendState& state) {
          wire::has_room_for_frame(context.header, request_opcode(work, true, true), *work.payload.head());
 }
 
-bool wants_acknowledgement(const QpContext& context, const SendState& state) {
-  const Work& work = *state.cursor.work;
+// So many packets may leave before one has to ask for an acknowledgement, as far as their number is concerned.
+uint32_t packets_before_ack_request(const QpContext& context, const SendState& state) {
   // With a limited rate a quarter of the window may take longer than the patience with which an acknowledgement is awaited.
   constexpr uint32_t kSlowPackets = 4;
-  const uint32_t packets_max = context.rate == nullptr ? std::max(1u, state.window.packets_max() / 4u) : kSlowPackets;
+  const uint32_t packets_max = state.window.packets_max();
+  const uint32_t row = context.rate == nullptr ? std::max(1u, packets_max / 4u) : kSlowPackets;
+  const uint32_t since = state.since_ack_request + 1u;
+  const uint32_t missing = state.packets_missing() + 1;
+  return std::min(row - std::min(row, since), packets_max - std::min(packets_max, missing));
+}
+
+bool wants_acknowledgement(const QpContext& context, const SendState& state) {
+  const Work& work = *state.cursor.work;
   return work.awaits_response() || state.recovery.timed_out() || state.cursor.packet + 1 == work.packets ||
-         state.since_ack_request + 1u >= packets_max || state.packets_missing() + 1 >= state.window.packets_max();
+         packets_before_ack_request(context, state) == 0;
 }
 
 void note_sent(SendState& state, Instant now, wire::Psn psn, bool is_read, bool ack_request, bool again) {
@@ -288,6 +299,35 @@ uint32_t middles_to_send(const QpContext& context, const SendState& state, uint3
   return std::min({wanted, of_work, in_window, context.psn_window_packets - std::min(context.psn_window_packets, span)});
 }
 
+// Builds `count` middles, or as many as there are heads for; the one before which `quiet` have left asks for an acknowledgement.
+// Moves the cursor over them and counts them, but tells the window nothing.
+uint32_t build_middles(QpContext& context, SendState& state, const wire::PacketRun& run, wire::TxBatch& batch, uint32_t count,
+                       uint32_t quiet) {
+  const wire::Psn first = state.window.next_psn();
+  const wire::PacketRun::Row row{.count = count, .quiet = quiet, .ip_identification = context.ip_identification, .psn = first};
+  const uint32_t built = run.build(batch, row, state.cursor.buffer, state.cursor.offset);
+  context.ip_identification = static_cast<uint16_t>(context.ip_identification + built);
+  state.cursor.step(built, context.mtu_bytes);
+  const uint32_t again = std::min(built, static_cast<uint32_t>(first.distance_to(state.window.limit_psn())));
+  count_packets(context, built, again);
+  const uint64_t bytes = uint64_t{built} * context.mtu_bytes;
+  context.core.stats.payload_bytes_out += bytes;
+  context.counters.payload_bytes_out += bytes;
+  return built;
+}
+
+// What send_next() notes of each, for so many that have been built; only the last may ask for an acknowledgement.
+// Precondition: packets > 0.
+void note_middles_sent(SendState& state, Instant now, uint32_t packets, bool ack_request) {
+  const wire::Psn last = state.window.next_psn().plus(packets - 1);
+  if (!state.window.awaiting()) {
+    state.progress_at = now;
+  }
+  state.since_ack_request = static_cast<uint16_t>(state.since_ack_request + packets - 1);
+  note_sent(state, now, last, false, ack_request, last.distance_to(state.window.limit_psn()) > 0);
+  state.window.on_sent(packets, false);
+}
+
 // Some of the next `wanted` packets, when they are middles: as many as there are in a row. What send_next() does for each, with
 // what they share done once.
 uint32_t send_middles(QpContext& context, SendState& state, Instant now, wire::TxBatch& batch, uint32_t wanted) {
@@ -302,25 +342,16 @@ uint32_t send_middles(QpContext& context, SendState& state, Instant now, wire::T
   bth.destination = context.remote;
   const wire::PacketRun run(context.header, bth, context.mtu_bytes);
   uint32_t sent = 0;
-  for (; sent < count; ++sent) {
-    wire::TxPacket* packet = batch.add();
-    if (packet == nullptr) {
+  while (sent < count) {
+    // Up to the next one that asks for an acknowledgement.
+    const uint32_t quiet = packets_before_ack_request(context, state);
+    const uint32_t built = build_middles(context, state, run, batch, std::min(count - sent, quiet + 1), quiet);
+    if (built == 0) {
       break;
     }
-    const wire::Psn psn = state.window.next_psn();
-    const bool again = psn != state.window.limit_psn();
-    if (!state.window.awaiting()) {
-      state.progress_at = now;
-    }
-    const bool ack_request = wants_acknowledgement(context, state);
-    run.build(*packet, context.ip_identification++, psn, ack_request, state.cursor.buffer, state.cursor.offset);
-    count_packet(context, again);
-    note_sent(state, now, psn, false, ack_request, again);
-    step_over(context, state);
+    note_middles_sent(state, now, built, built > quiet);
+    sent += built;
   }
-  const uint64_t bytes = uint64_t{sent} * context.mtu_bytes;
-  context.core.stats.payload_bytes_out += bytes;
-  context.counters.payload_bytes_out += bytes;
   return sent;
 }
 

@@ -70,6 +70,12 @@ struct Ipv4 {
   sum = (sum & 0xffff) + (sum >> 16);
   return static_cast<uint16_t>(sum);
 }
+// The same of a sum of few words, in fewer steps.
+[[nodiscard]] constexpr uint16_t fold_short_sum(uint32_t sum) {
+  sum = (sum & 0xffff) + (sum >> 16);
+  sum = (sum & 0xffff) + (sum >> 16);
+  return static_cast<uint16_t>(sum);
+}
 // Summed in words of 32 bits: 2^16 and 2^32 are both 1 modulo 2^16 - 1.
 [[nodiscard]] constexpr uint64_t ipv4_sum(std::span<const uint8_t, Ipv4::kSize> header) {
   const uint8_t* p = header.data();

@@ -205,7 +205,7 @@ void PathHeader::build_send_in_place(TxPacket& packet, uint16_t ip_identificatio
   const uint32_t ip_bytes = frame_bytes - uint32_t{Ethernet::kSize};
   uint8_t* ip = frame + Ethernet::kSize;
   store_be32(ip + 2, (ip_bytes << 16) | ip_identification);
-  store_be16(ip + 10, static_cast<uint16_t>(~fold_ones_complement(uint64_t{ipv4_sum_} + ip_bytes + ip_identification)));
+  store_be16(ip + 10, static_cast<uint16_t>(~fold_short_sum(ipv4_sum_ + ip_bytes + ip_identification)));
   store_be16(ip + Ipv4::kSize + 4, static_cast<uint16_t>(ip_bytes - Ipv4::kSize));
   uint8_t* bth = ip + Ipv4::kSize + Udp::kSize;
   store_be32(bth + 8, (ack_request ? 0x8000'0000u : 0u) | psn.value());
@@ -245,7 +245,7 @@ void PathHeader::identify(uint8_t* out, uint32_t udp_payload_bytes, uint16_t ip_
   uint8_t* ip = out + ip_offset_;
   const uint32_t total_bytes = uint32_t{Ipv4::kSize} + Udp::kSize + udp_payload_bytes;
   store_be16(ip + 4, ip_identification);
-  store_be16(ip + 10, static_cast<uint16_t>(~fold_ones_complement(uint64_t{ipv4_sum_} + total_bytes + ip_identification)));
+  store_be16(ip + 10, static_cast<uint16_t>(~fold_short_sum(ipv4_sum_ + total_bytes + ip_identification)));
 }
 
 void build_packet(TxPacket& packet, const PathHeader& path, uint16_t ip_identification, const Bth& bth,
@@ -291,32 +291,57 @@ PacketRun::PacketRun(const PathHeader& path, const Bth& bth, uint32_t payload_by
   CW_DASSERT(traits_of(bth.opcode).extension_bytes == 0 && payload_bytes >= kAttachThresholdBytes && payload_bytes % 4 == 0);
 }
 
-void PacketRun::build(TxPacket& packet, uint16_t ip_identification, Psn psn, bool ack_request, const Buffer* payload,
-                      uint32_t offset) const {
-  CW_DASSERT(offset < payload->size);
-  if (payload->size - offset < payload_bytes_) [[unlikely]] {
-    // Runs on into other Buffers: how many, build_packet finds out.
-    Bth bth = bth_;
-    bth.psn = psn;
-    bth.ack_request = ack_request;
-    build_packet(packet, path_, ip_identification, bth, Extensions{}, PayloadCursor{payload, offset, payload_bytes_});
-    return;
+// What all packets share is copied first: to the compiler each byte that is stored may be one of it.
+uint32_t PacketRun::build(TxBatch& batch, const Row& row, const Buffer* payload, uint32_t offset) const {
+  const Header header = header_;
+  const IcrcRun icrc_run = icrc_;
+  const uint32_t payload_bytes = payload_bytes_;
+  const uint32_t header_bytes = header_bytes_;
+  const uint32_t udp_payload_bytes = uint32_t{Bth::kSize} + payload_bytes + kIcrcBytes;
+  const bool has_identification = path_.has_identification();
+  const uint16_t port = path_.port();
+  uint32_t built = 0;
+  for (; built < row.count; ++built) {
+    TxPacket* packet = batch.add();
+    if (packet == nullptr) {
+      break;
+    }
+    const auto ip_identification = static_cast<uint16_t>(row.ip_identification + built);
+    const Psn psn = row.psn.plus(built);
+    const bool ack_request = built == row.quiet;
+    for (; offset >= payload->size; payload = payload->next) {
+      offset -= payload->size;
+    }
+    if (payload->size - offset < payload_bytes) [[unlikely]] {
+      // Runs on into other Buffers: how many, build_packet finds out.
+      Bth bth = bth_;
+      bth.psn = psn;
+      bth.ack_request = ack_request;
+      build_packet(*packet, path_, ip_identification, bth, Extensions{}, PayloadCursor{payload, offset, payload_bytes});
+      offset += payload_bytes;
+      continue;
+    }
+    Buffer& head = *packet->head;
+    CW_ASSERT(head.size == 0 && sizeof(header) <= head.capacity_bytes);
+    uint8_t* const out = head.data;
+    std::memcpy(out, header.data(), sizeof(header));
+    if (has_identification) {
+      path_.identify(out, udp_payload_bytes, ip_identification);
+    }
+    const uint32_t psn_word = (ack_request ? 0x8000'0000u : 0u) | psn.value();
+    store_be32(out + header_bytes - 4, psn_word);
+    head.size = header_bytes;
+    const uint8_t* const raw = payload->data + offset;
+    Icrc icrc = icrc_run.after_header(has_identification ? ip_identification : uint16_t{0}, psn_word);
+    icrc.update({raw, payload_bytes});
+    packet->port = port;
+    packet->pieces[0] = TxPiece{payload, raw, payload_bytes};
+    packet->piece_count = 1;
+    store_le32(packet->trailer.data(), icrc.value());
+    packet->trailer_bytes = kIcrcBytes;
+    offset += payload_bytes;
   }
-  Buffer& head = *packet.head;
-  CW_ASSERT(head.size == 0 && header_.size() <= head.capacity_bytes);
-  const uint32_t psn_word = (ack_request ? 0x8000'0000u : 0u) | psn.value();
-  const Bytes raw(payload->data + offset, payload_bytes_);
-  Icrc icrc = icrc_.after_header(path_.has_identification() ? ip_identification : uint16_t{0}, psn_word);
-  icrc.update(raw);
-  std::memcpy(head.data, header_.data(), header_.size());
-  path_.identify(head.data, Bth::kSize + payload_bytes_ + kIcrcBytes, ip_identification);
-  store_be32(head.data + header_bytes_ - 4, psn_word);
-  head.size = header_bytes_;
-  packet.port = path_.port();
-  packet.pieces[0] = TxPiece{payload, raw.data(), payload_bytes_};
-  packet.piece_count = 1;
-  store_le32(packet.trailer.data(), icrc.value());
-  packet.trailer_bytes = kIcrcBytes;
+  return built;
 }
 
 void build_packet(TxPacket& packet, const PathHeader& path, uint16_t ip_identification, const Bth& bth,

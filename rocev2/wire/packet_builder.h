@@ -129,19 +129,28 @@ inline constexpr uint32_t kAttachThresholdBytes = 512;
 // and payload. Their headers are made and summed once. What it builds is what build_packet builds.
 class PacketRun {
  public:
+  // Some that leave together.
+  struct Row {
+    uint32_t count = 0;
+    uint32_t quiet = UINT32_MAX;     // the one before which so many have left asks for an acknowledgement
+    uint16_t ip_identification = 0;  // of the first; the others count on
+    Psn psn;                         // the same
+  };
+
   // Preconditions: the opcode has no extension headers; payload_bytes is that of every packet, at least kAttachThresholdBytes and
   // a multiple of 4. `path` outlives the run.
   PacketRun(const PathHeader& path, const Bth& bth, uint32_t payload_bytes);
-  // The payload is at least as long as the run's packets' is; that much of it is sent.
-  void build(TxPacket& packet, uint16_t ip_identification, Psn psn, bool ack_request, const Buffer* payload,
-             uint32_t offset) const;
+  // Adds so many packets to the batch, or fewer where it has no room or heads for more, and says how many. The payload is that of
+  // all of them.
+  [[nodiscard]] uint32_t build(TxBatch& batch, const Row& row, const Buffer* payload, uint32_t offset) const;
 
  private:
   static constexpr uint32_t kHeaderMax = 14 + 4 + 40 + 8 + Bth::kSize;
+  using Header = std::array<uint8_t, kHeaderMax + 2>;
   const PathHeader& path_;
   const Bth bth_;
   const uint32_t payload_bytes_;
-  std::array<uint8_t, kHeaderMax + 2> header_{};  // identification, checksum and the last word of the BTH are the first packet's
+  Header header_{};  // identification, checksum and the last word of the BTH are the first packet's
   uint32_t header_bytes_;
   IcrcRun icrc_;
 };

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
+#include <algorithm>
 #include <numeric>
 #include <vector>
 
@@ -73,7 +74,8 @@ class PacketBuilderTest : public ::testing::Test {
     uint8_t next = 1;
     for (const uint32_t buffer_bytes : sizes) {
       Buffer* buffer = pool.allocate_one();
-      for (uint32_t i = 0; i < buffer_bytes; ++i) {
+      EXPECT_LE(buffer_bytes, buffer->capacity_bytes);
+      for (uint32_t i = 0; i < std::min(buffer_bytes, buffer->capacity_bytes); ++i) {
         buffer->data[i] = next++;
       }
       buffer->size = buffer_bytes;
@@ -315,8 +317,9 @@ TEST_F(PacketBuilderTest, RunIsWhatSinglePacketsAre) {
           batch.clear();
           TxPacket& single = *batch.add();
           build_packet(single, header, identification, bth, Extensions{}, PayloadCursor{chain.head(), offset, bytes});
-          TxPacket& of_run = *batch.add();
-          run.build(of_run, identification, bth.psn, bth.ack_request, chain.head(), offset);
+          const PacketRun::Row row{1, bth.ack_request ? 0u : 1u, identification, bth.psn};
+          ASSERT_EQ(run.build(batch, row, chain.head(), offset), 1u);
+          const TxPacket& of_run = batch.packets()[1];
           ASSERT_EQ(of_run.raw(), single.raw()) << bytes << " bytes from " << offset;
           EXPECT_EQ(of_run.piece_count, single.piece_count);
           EXPECT_EQ(of_run.port, single.port);
@@ -324,6 +327,48 @@ TEST_F(PacketBuilderTest, RunIsWhatSinglePacketsAre) {
       }
     }
   }
+}
+
+// Several at once: PSN and identification count on, over the end of their range, one of them asks, and the payload runs through
+// short, long and empty Buffers.
+TEST_F(PacketBuilderTest, RowIsWhatSinglePacketsAre) {
+  constexpr uint32_t kBytes = 1024;
+  const PathHeader header(v4_path());
+  Bth bth = send_only();
+  bth.opcode = Opcode::kRcWriteMiddle;
+  const PacketRun run(header, bth, kBytes);
+  static_cast<void>(build({1024, 3000, 0, 2000, 100, 5000, 5000, 260}, 0, 1));
+  const PacketRun::Row row{.count = 16, .quiet = 9, .ip_identification = 0xfffa, .psn = Psn(0xff'fffc)};
+  batch.clear();
+  ASSERT_EQ(run.build(batch, row, chain.head(), 0), row.count);
+  std::vector<std::vector<uint8_t>> of_run;
+  for (const TxPacket& packet : batch.packets()) {
+    of_run.push_back(packet.raw());
+  }
+  for (uint32_t i = 0; i < row.count; ++i) {
+    batch.clear();
+    bth.psn = row.psn.plus(i);
+    bth.ack_request = i == row.quiet;
+    TxPacket& single = *batch.add();
+    build_packet(single, header, static_cast<uint16_t>(row.ip_identification + i), bth, Extensions{},
+                 PayloadCursor{chain.head(), i * kBytes, kBytes});
+    EXPECT_EQ(of_run[i], single.raw()) << i;
+  }
+}
+
+// As many as there are room and heads for.
+TEST_F(PacketBuilderTest, RowEndsWithTheBatchOrTheHeads) {
+  Bth bth = send_only();
+  bth.opcode = Opcode::kRcWriteMiddle;
+  const PathHeader header(v4_path());
+  const PacketRun run(header, bth, 512);
+  static_cast<void>(build(std::vector<uint32_t>(9, 4096), 0, 1));
+  batch.clear();
+  static_cast<void>(batch.add());
+  const uint32_t built = run.build(batch, {.count = 70}, chain.head(), 0);
+  EXPECT_EQ(built, batch.size() - 1);
+  EXPECT_TRUE(batch.full() || pool.allocate_one() == nullptr) << built;
+  EXPECT_EQ(run.build(batch, {.count = 1}, chain.head(), 0), 0u);
 }
 
 }  // namespace
