@@ -130,6 +130,10 @@ void Chain::trim_back(uint64_t count) {
 
 bool Chain::split_front(uint64_t count, Chain& front) {
   CW_DASSERT(count <= bytes_ && front.empty());
+  if (count == bytes_) {
+    front = std::move(*this);
+    return true;
+  }
   // Find the Buffer astride the cut and secure its second view before anything moves.
   uint64_t whole = 0;
   Buffer* at = head_;
@@ -156,9 +160,6 @@ bool Chain::split_front(uint64_t count, Chain& front) {
     front.push_back(first_part);
     at->trim_front(first_part->size);
     bytes_ -= first_part->size;
-  }
-  if (head_ == nullptr) {
-    tail_ = nullptr;
   }
   return true;
 }

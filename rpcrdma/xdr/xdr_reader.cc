@@ -5,12 +5,16 @@
 
 namespace cw::rpcrdma {
 
-void XdrReader::set_failed() {
-  before_ = offset();
+void XdrReader::leave(uint64_t offset) {
+  before_ = offset;
   start_ = nullptr;
   at_ = nullptr;
   end_ = nullptr;
   next_ = nullptr;
+}
+
+void XdrReader::set_failed() {
+  leave(offset());
   ok_ = false;
 }
 
@@ -41,6 +45,12 @@ const uint8_t* XdrReader::view_slow(MutableBytes scratch) {
 void XdrReader::skip_slow(uint64_t count) {
   if (!ok_ || count > remaining()) {
     set_failed();
+    return;
+  }
+  if (count == remaining()) {
+    // The data of a WRITE most often is the last of the arguments: its Buffers, of which there may be a thousand, are not met one
+    // by one.
+    leave(total_);
     return;
   }
   while (count > 0) {

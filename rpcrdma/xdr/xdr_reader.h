@@ -89,6 +89,8 @@ class XdrReader {
     end_ = start_ + buffer.size;
     next_ = buffer.next;
   }
+  // Is at `offset` from now on, and in no Buffer.
+  void leave(uint64_t offset);
   // Moves on to the next Buffer that holds something. Precondition: the present one is used up and bytes remain.
   void advance();
   uint32_t u32_slow();

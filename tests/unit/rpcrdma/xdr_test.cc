@@ -118,6 +118,26 @@ TEST_F(XdrReaderTest, FixedOpaqueTakesItsPadding) {
   EXPECT_TRUE(reader.ok());
 }
 
+// The end is reached without a look at what lies before it.
+TEST_F(XdrReaderTest, SkippingAllThatIsLeftEndsWhereReadingItDoes) {
+  const ByteVector raw(1000, 0x5a);
+  for (const size_t piece : {size_t{7}, size_t{64}}) {
+    const Chain chain = test::chain_of(pool, raw, piece);
+    for (const uint64_t before : {0u, 4u, 64u, 996u}) {
+      XdrReader reader(chain);
+      reader.skip(before);
+      reader.skip(raw.size() - before);
+      EXPECT_TRUE(reader.ok());
+      EXPECT_EQ(reader.offset(), raw.size());
+      EXPECT_EQ(reader.remaining(), 0u);
+      reader.skip(0);
+      EXPECT_TRUE(reader.ok());
+      EXPECT_EQ(reader.u32(), 0u);
+      EXPECT_FALSE(reader.ok());
+    }
+  }
+}
+
 TEST(XdrWriter, WritesWhatTheReaderReads) {
   ByteVector out(64, 0xEE);
   XdrWriter writer(out);
