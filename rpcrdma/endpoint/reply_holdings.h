@@ -31,7 +31,7 @@ class ReplyHoldings {
     Entry* entry = newest_bytes_ > 0 && older_count_ < kOlderMax ? take_entry(entries) : nullptr;
     if (entry != nullptr) {
       *entry = {.until = newest_until_, .bytes = std::exchange(newest_bytes_, 0)};
-      (oldest_ == nullptr ? oldest_ : newest_of_older_->next) = entry;
+      entry->next = newest_of_older_ != nullptr ? std::exchange(newest_of_older_->next, entry) : entry;
       newest_of_older_ = entry;
       ++older_count_;
     }
@@ -41,18 +41,18 @@ class ReplyHoldings {
   // So many works are done: what has ended since the last time.
   [[nodiscard]] uint64_t settle(Slab<Entry>& entries, uint64_t done) {
     uint64_t bytes = 0;
-    while (oldest_ != nullptr && oldest_->until <= done) {
-      bytes += oldest_->bytes;
+    while (newest_of_older_ != nullptr && newest_of_older_->next->until <= done) {
+      bytes += newest_of_older_->next->bytes;
       give_back_oldest(entries);
     }
-    if (oldest_ == nullptr && newest_until_ <= done) {
+    if (newest_of_older_ == nullptr && newest_until_ <= done) {
       bytes += std::exchange(newest_bytes_, 0);
     }
     return bytes;
   }
   // Forgets all. Has to be called before the end.
   void clear(Slab<Entry>& entries) {
-    while (oldest_ != nullptr) {
+    while (newest_of_older_ != nullptr) {
       give_back_oldest(entries);
     }
     newest_bytes_ = 0;
@@ -61,9 +61,12 @@ class ReplyHoldings {
  private:
   static constexpr uint32_t kOlderMax = 31;
 
-  [[nodiscard]] Entry* take_entry(Slab<Entry>& entries) { return oldest_ == nullptr ? &own_ : entries.create(); }
+  [[nodiscard]] Entry* take_entry(Slab<Entry>& entries) { return newest_of_older_ == nullptr ? &own_ : entries.create(); }
   void give_back_oldest(Slab<Entry>& entries) {
-    Entry* entry = std::exchange(oldest_, oldest_->next);
+    Entry* entry = std::exchange(newest_of_older_->next, newest_of_older_->next->next);
+    if (entry == newest_of_older_) {
+      newest_of_older_ = nullptr;
+    }
     if (entry != &own_) {
       entries.destroy(entry);
     }
@@ -73,8 +76,7 @@ class ReplyHoldings {
   uint64_t newest_until_ = 0;
   uint64_t newest_bytes_ = 0;         // 0: there is none
   Entry own_;                         // the first of those before it, when there was none yet
-  Entry* oldest_ = nullptr;           // of those before it
-  Entry* newest_of_older_ = nullptr;  // valid when there is an oldest
+  Entry* newest_of_older_ = nullptr;  // of those before it, a ring: its next is the oldest
   uint32_t older_count_ = 0;
 };
 
