@@ -221,16 +221,16 @@ class RpcPair {
  private:
   void receive(node::Node& node, Wire& from) {
     std::array<Buffer*, kBurst> frames;
-    std::array<Bytes, kBurst> raw;
     uint32_t count = 0;
     while (count < kBurst && (frames[count] = from.receive()) != nullptr) {
-      raw[count] = frames[count]->bytes();
       ++count;
     }
     if (count == 0) {
       node.endpoint().flush_acknowledgements();
     }
-    if (node.wants_prefetch()) {
+    if (node.wants_prefetch()) {  // as CoreLoop: the row is made when it is needed
+      std::array<Bytes, kBurst> raw;
+      std::transform(frames.begin(), frames.begin() + count, raw.begin(), [](const Buffer* frame) { return frame->bytes(); });
       node.prefetch({raw.data(), count});
     }
     const size_t left = node.on_frames(now, std::span(frames).first(count), 0);

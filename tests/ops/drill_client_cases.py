@@ -103,8 +103,9 @@ def slow_readers(box: Box) -> None:
     for each in askers:
         each.close()
     expect_intact(load.result())
-    # Its ends of their connections are closed, whether they have noticed or not.
-    expect_back_to(baseline, gateway, slack_mb=4)
+    # Its ends of their connections are closed, whether they have noticed or not. The answers of all were there at once, and what
+    # the allocator keeps of them depends on what lies behind them, by whole huge pages where all memory has them.
+    expect_back_to(baseline, gateway, slack_mb=16)
     for each in readers:
         each.close()
     gateway.terminate()
