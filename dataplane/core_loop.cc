@@ -122,7 +122,9 @@ bool CoreLoop::receive_port(Instant now, uint16_t port) {
     return false;
   }
   tap_.received(now, burst);
-  prefetch(burst);
+  for (rte_mbuf* mbuf : burst.first(std::min<size_t>(burst.size(), 2))) {
+    rte_prefetch0(rte_pktmbuf_mtod(mbuf, const void*));
+  }
   const size_t first = split_.first_part(burst.size());
   take(now, port, burst.first(first));
   if (first < burst.size()) {
@@ -147,20 +149,6 @@ void CoreLoop::take(Instant now, uint16_t port, std::span<rte_mbuf* const> mbufs
   const size_t left = node_.on_frames(now, std::span(frames).first(count), port);
   std::transform(frames.begin(), frames.begin() + static_cast<ptrdiff_t>(left), unused.begin(), mbuf_of);
   rte_pktmbuf_free_bulk(unused.data(), static_cast<unsigned>(left));
-}
-
-void CoreLoop::prefetch(std::span<rte_mbuf* const> mbufs) {
-  for (rte_mbuf* mbuf : mbufs.first(std::min<size_t>(mbufs.size(), 2))) {
-    rte_prefetch0(rte_pktmbuf_mtod(mbuf, const void*));
-  }
-  if (!node_.wants_prefetch()) {
-    return;
-  }
-  std::array<Bytes, PortQueue::kBurst> frames;
-  for (size_t i = 0; i < mbufs.size(); ++i) {
-    frames[i] = {rte_pktmbuf_mtod(mbufs[i], const uint8_t*), rte_pktmbuf_data_len(mbufs[i])};
-  }
-  node_.prefetch({frames.data(), mbufs.size()});
 }
 
 bool CoreLoop::flush(Instant now) {

@@ -79,7 +79,6 @@ class CoreLoop {
 
   bool receive_port(Instant now, uint16_t port);
   void take(Instant now, uint16_t port, std::span<rte_mbuf* const> mbufs);
-  void prefetch(std::span<rte_mbuf* const> mbufs);
   void on_link_event(uint16_t port, LinkEvent event);
   // Offers the devices what waits for them; false when one of them does not take it all.
   bool flush(Instant now);

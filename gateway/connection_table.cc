@@ -73,14 +73,15 @@ Ending ConnectionTable::take_ending() {
   return endings_.pop();
 }
 
-void ConnectionTable::prefetch(std::span<const uint64_t> links) const {
+void ConnectionTable::prefetch_entries(std::span<const uint64_t> links) const {
   for (const uint64_t link : links) {
     __builtin_prefetch(&connections_[slot_of(LinkId(link))]);
   }
-  for (const uint64_t link : links) {
-    if (const Connection* connection = connections_[slot_of(LinkId(link))]) {
-      connection->prefetch();
-    }
+}
+
+void ConnectionTable::prefetch(LinkId link) const {
+  if (const Connection* connection = connections_[slot_of(link)]) {
+    connection->prefetch();
   }
 }
 

@@ -72,8 +72,9 @@ class ConnectionTable {
   [[nodiscard]] Connection* pop_expired(Instant now) { return static_cast<Connection*>(timers_.pop_expired(now)); }
   [[nodiscard]] Instant next_deadline() const { return timers_.next_deadline(); }
 
-  // Hints for connections whose turn comes, by link: all are fetched together.
-  void prefetch(std::span<const uint64_t> links) const;
+  // Hints for connections whose turn comes, by link: where all of them lie, and then, shortly before its turn, each of them.
+  void prefetch_entries(std::span<const uint64_t> links) const;
+  void prefetch(LinkId link) const;
 
  private:
   CoreShare core_;

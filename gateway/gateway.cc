@@ -186,14 +186,17 @@ void Gateway::run(Instant now) {
   }
   take_events(now);
   for (verbs::Transport* transport : transports_) {
-    if (stats_.connections_open >= kPrefetchFrom) {
-      // There are more connections than the caches hold: those whose turn comes are fetched together, as the transport does with
-      // their queue pairs.
-      std::array<uint64_t, kPrefetchMax> links;
-      connections_.prefetch(std::span(links).first(transport->peek_ready(links)));
-    }
+    // Where there are more connections than the caches hold, each is fetched some time before its turn, as the transport does
+    // with their queue pairs.
+    std::array<uint64_t, kPrefetchMax> links;
+    const size_t count = stats_.connections_open >= kPrefetchFrom ? transport->peek_ready(links) : 0;
+    connections_.prefetch_entries(std::span(links).first(count));
+    size_t fetched = 0;
     verbs::ReadyQueuePair ready;
-    while (transport->poll_ready(ready)) {
+    for (size_t at = 0; transport->poll_ready(ready); ++at) {
+      for (; fetched < std::min(count, at + kFetchAhead); ++fetched) {
+        connections_.prefetch(LinkId(links[fetched]));
+      }
       if (!serve(now, ready) && may_establish(now, ready)) [[unlikely]] {
         take_events(now);
         (void)serve(now, ready);

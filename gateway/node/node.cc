@@ -38,30 +38,38 @@ Node::Node(const NodeOptions& options, RandomSource& random, verbs::MemoryTable*
   }
 }
 
-bool Node::wants_prefetch() const {
-  return endpoint_.qp_count() >= kPrefetchFrom;
-}
-
-void Node::prefetch(std::span<const Bytes> frames) const {
-  std::array<verbs::Qpn, kPrefetchMax> qpns;
-  size_t count = 0;
-  for (const Bytes frame : frames.first(std::min(frames.size(), kPrefetchMax))) {
-    __builtin_prefetch(frame.data());
-  }
-  for (const Bytes frame : frames.first(std::min(frames.size(), kPrefetchMax))) {
-    if (const auto qpn = wire::peek_destination(frame)) {
-      qpns[count++] = *qpn;
-      endpoint_.prefetch_entry(*qpn);
+// The queue pairs of a burst, which are fetched some frames ahead of the one that is served. All of them at once would be more
+// lines than the processor fetches at a time, and it would wait for them with nothing to do.
+class Node::Ahead {
+ public:
+  Ahead(const Endpoint& endpoint, std::span<Buffer* const> frames)
+      : endpoint_(endpoint), count_(endpoint.qp_count() >= kPrefetchFrom ? std::min(frames.size(), kFramesMax) : 0) {
+    for (size_t i = 0; i < count_; ++i) {
+      const verbs::Qpn qpn = wire::peek_destination(frames[i]->bytes()).value_or(verbs::Qpn());
+      endpoint_.prefetch_entry(qpn);
+      qpns_[i] = qpn.value();
     }
   }
-  for (size_t i = 0; i < count; ++i) {
-    endpoint_.prefetch_qp(qpns[i]);
+  // The frame at `at` is served next.
+  void reach(size_t at) {
+    for (; next_ < std::min(count_, at + kFetchAhead); ++next_) {
+      endpoint_.prefetch_qp(verbs::Qpn(qpns_[next_]));
+    }
   }
-}
+
+ private:
+  static constexpr size_t kFramesMax = 64;
+  const Endpoint& endpoint_;
+  size_t count_;
+  size_t next_ = 0;
+  std::array<uint32_t, kFramesMax> qpns_;  // the first count_ of them; the others are not even cleared, which each turn would pay
+};
 
 size_t Node::on_frames(Instant now, std::span<Buffer*> frames, uint16_t port) {
+  Ahead ahead(endpoint_, frames);
   size_t left = 0;
   for (size_t at = 0; at < frames.size();) {
+    ahead.reach(at);
     if (rc::RcQp* qp = endpoint_.predicting(frames[at]->bytes(), port)) {
       const uint64_t before = endpoint_.stats().payload_bytes_in;
       const uint32_t taken = endpoint_.take_predicted(now, *qp, frames.subspan(at));

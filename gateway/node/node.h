@@ -56,11 +56,6 @@ class Node {
   // `random` and `memory` (nullptr on a server) must outlive the node.
   Node(const NodeOptions& options, RandomSource& random, verbs::MemoryTable* memory);
 
-  // The frames that on_frame() will get next, at most kPrefetchMax of them. With more queue pairs than the caches hold, which
-  // wants_prefetch() says, what they need is fetched in three rounds, so that the misses of a burst overlap.
-  static constexpr size_t kPrefetchMax = 64;
-  [[nodiscard]] bool wants_prefetch() const;
-  void prefetch(std::span<const Bytes> frames) const;
   // Takes frames, each of which spans its Buffer, that came in one burst by `port`. Those that the node does not keep are still
   // the caller's: they stand at the front of `frames` afterwards, and it says how many.
   [[nodiscard]] size_t on_frames(Instant now, std::span<Buffer*> frames, uint16_t port);
@@ -99,6 +94,7 @@ class Node {
   [[nodiscard]] const gsi::GsiStats& gsi_stats() const { return gsi_.stats(); }
 
  private:
+  class Ahead;
   void on_datagram(Instant now, const wire::PacketView& view, uint16_t port);
   void transmit_datagrams(wire::TxBatch& batch);
   void count_received(uint16_t port, uint64_t frames, uint64_t bytes) {

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The table of targets in README.md, made of published.json: for each target the last figure that was published, with its spread, the
-commit that it was measured of, the build and the machine.
+"""The table of targets in README.md, made of published.json: for each target, and each distance of the CPUs where that matters, the last
+figure that was published, with its spread, the commit that it was measured of, the build and the machine.
 
     run.sh BUILD_DIR --full                              # measures; publish what a quiet machine says
     published.py --take BUILD_DIR/bench/summary.json     # puts it in the place of the older figures, and makes the table
@@ -45,8 +45,9 @@ KEPT = Kept(
     program=PROGRAM,
     results=HERE / "published.json",
     under="published",
-    # What is no target any more comes last, to be dropped.
-    key=lambda row: (ORDER.get(row["what"], len(ORDER)), row["what"]),
+    # What is no target any more comes last, to be dropped. What two CPUs do together goes with their distance: a figure of near ones
+    # takes nobody's place but another's of near ones.
+    key=lambda row: (ORDER.get(row["what"], len(ORDER)), row["what"], row.get("state", "")),
     name=lambda row: row["what"],
     pages={HERE / "README.md": lambda page, rows: between_marks(page, PROGRAM, table(rows))},
 )

@@ -228,11 +228,6 @@ class RpcPair {
     if (count == 0) {
       node.endpoint().flush_acknowledgements();
     }
-    if (node.wants_prefetch()) {  // as CoreLoop: the row is made when it is needed
-      std::array<Bytes, kBurst> raw;
-      std::transform(frames.begin(), frames.begin() + count, raw.begin(), [](const Buffer* frame) { return frame->bytes(); });
-      node.prefetch({raw.data(), count});
-    }
     const size_t left = node.on_frames(now, std::span(frames).first(count), 0);
     for (size_t i = 0; i < left; ++i) {
       release_buffers(frames[i]);
