@@ -78,6 +78,24 @@ void build_atomic_request(QpContext& context, const Work& work, wire::Psn psn, w
   wire::build_packet(packet, context.header, context.ip_identification++, bth, extensions, Bytes{});
 }
 
+void count_payload(QpContext& context, uint64_t bytes) {
+  context.core.stats.payload_bytes_out += bytes;
+  context.counters.payload_bytes_out += bytes;
+}
+
+void count_packets(QpContext& context, uint32_t packets, uint32_t again) {
+  context.core.stats.packets_out += packets;
+  context.counters.packets_out += packets;
+  if (again > 0) {
+    context.core.stats.packets_retransmitted += again;
+    context.counters.packets_retransmitted += again;
+  }
+}
+
+void count_packet(QpContext& context, bool again) {
+  count_packets(context, 1, again ? 1 : 0);
+}
+
 void build_request(QpContext& context, const SendState& state, const SendCursor& cursor, wire::Psn psn, bool ack_request,
                    wire::TxPacket& packet) {
   const Work& work = *cursor.work;
@@ -115,20 +133,7 @@ void build_request(QpContext& context, const SendState& state, const SendCursor&
     extensions.invalidate = work.rkey;
     build(extensions);
   }
-  context.core.stats.payload_bytes_out += bytes;
-  context.counters.payload_bytes_out += bytes;
-}
-
-void count_packets(QpContext& context, uint32_t packets, uint32_t again) {
-  context.core.stats.packets_out += packets;
-  context.counters.packets_out += packets;
-  if (again > 0) {
-    context.core.stats.packets_retransmitted += again;
-    context.counters.packets_retransmitted += again;
-  }
-}
-void count_packet(QpContext& context, bool again) {
-  count_packets(context, 1, again ? 1 : 0);
+  count_payload(context, bytes);
 }
 
 // The packet has been built: moves cursor, PSNs and what is outstanding over it.
@@ -214,10 +219,8 @@ uint32_t room_for_plain_ones(const QpContext& context, const SendState& state) {
 
 // So many have been built, with PSNs from the next one on.
 void note_plain_ones_sent(QpContext& context, SendState& state, Instant now, uint32_t packets, uint64_t bytes) {
-  context.core.stats.payload_bytes_out += bytes;
-  context.counters.payload_bytes_out += bytes;
-  context.core.stats.packets_out += packets;
-  context.counters.packets_out += packets;
+  count_payload(context, bytes);
+  count_packets(context, packets, 0);
   if (!state.window.awaiting()) {
     state.progress_at = now;
   }
@@ -310,9 +313,7 @@ uint32_t build_middles(QpContext& context, SendState& state, const wire::PacketR
   state.cursor.step(built, context.mtu_bytes);
   const uint32_t again = std::min(built, static_cast<uint32_t>(first.distance_to(state.window.limit_psn())));
   count_packets(context, built, again);
-  const uint64_t bytes = uint64_t{built} * context.mtu_bytes;
-  context.core.stats.payload_bytes_out += bytes;
-  context.counters.payload_bytes_out += bytes;
+  count_payload(context, uint64_t{built} * context.mtu_bytes);
   return built;
 }
 
